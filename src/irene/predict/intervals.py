@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats, Ints
 from irene.energy import SharedError
 from irene.human import human_width
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.tree import KINDS, ModelTree
 
 LEVELS = ("ml", "module", "model")
@@ -177,9 +177,7 @@ class Widths(Saved):
     beyond: Mapping[str, float] = field(default_factory=dict)
     drift: float = 0.0
 
-    def of(
-        self, kinds: npt.NDArray[np.int64], is_indirect: npt.NDArray[np.bool_]
-    ) -> Floats:
+    def of(self, kinds: Ints, is_indirect: Bools) -> Floats:
         """Half-width of every node within what was measured."""
         by_kind = [self.inside["ml" if kind == "math" else kind] for kind in KINDS]
         widths = np.array(by_kind)[kinds]

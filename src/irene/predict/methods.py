@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
+from irene.arrays import Floats
 from irene.errors import UsageError
-from irene.saved import Floats
 
 if TYPE_CHECKING:
     from irene.dataset.table import NodeTable

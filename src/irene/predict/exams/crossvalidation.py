@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.exams.splits import Fold, Split
@@ -22,7 +23,6 @@ from irene.predict.learning.join import Progress
 from irene.predict.machines.specs.specs_method import SpecsMethod
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Method
-from irene.saved import Floats
 from irene.tree import KINDS
 
 
@@ -283,7 +283,7 @@ class _Round:
     """
 
     percent: Floats
-    level: npt.NDArray[np.int64]
+    level: Ints
     unpredicted: int
 
     def errors(self) -> Errors:
@@ -330,8 +330,7 @@ def _coverages(rounds: Sequence[_Round]) -> list[Errors | None]:
 
 def _known(errors: Floats) -> Floats:
     """The errors that there are, sorted."""
-    found: Floats = np.sort(errors[~np.isnan(errors)])
-    return found
+    return np.sort(errors[~np.isnan(errors)])
 
 
 def mean_known(

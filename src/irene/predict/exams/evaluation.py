@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.dataset.table import NodeTable
 from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
 from irene.predict.intervals import with_beyond, worth_saying
@@ -18,12 +18,9 @@ from irene.predict.learning.training_runs import SavedMethod
 from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.specs.regression import FLAGGED
 from irene.predict.machines.specs.specs_method import rows_alone_j
-from irene.saved import Floats
 from irene.tree import KINDS
 
 SCHEMA = "irene.evaluation/1"
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Ints
 from irene.dataset.table import NodeTable, TreeKey
 from irene.errors import UsageError
 from irene.predict.machines.serial_machine import SerialWork, serial_work
@@ -139,7 +140,6 @@ def _with_cache_copies(tree: ModelTree, work: TreeWork) -> TreeWork:
     )
 
 
-Ints = npt.NDArray[np.int64]
 Progress = Callable[[int, int, str], None]
 ML = KINDS.index("ml")
 

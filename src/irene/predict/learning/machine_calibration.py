@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable, TreeKey
 from irene.errors import UsageError
 from irene.hardware import Hardware
@@ -44,9 +44,6 @@ from irene.predict.machines.specs.specs_method import (
     measurements,
 )
 from irene.predict.machines.specs.specs_model import SpecsModel, fit_specs
-from irene.saved import Floats
-
-Ints = npt.NDArray[np.int64]
 
 ALONE = "alone"
 """The candidate that learns from the new machine's trees and nothing else."""

@@ -13,17 +13,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable
 from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.regression import BUSY_SHARE, relative_nnls
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import STREAM, STREAMS
-from irene.saved import Floats
 from irene.tree import KINDS
-
-Ints = npt.NDArray[np.int64]
 
 HOST = "host"
 KERNELS = ("gemm", "bmm", "norm", "softmax", "embedding")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
@@ -45,7 +46,6 @@ from irene.predict.machines.specs.specs_method import (
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Joining, Method, Savable, make_method
 from irene.saved import (
-    Floats,
     checked_content,
     digest_of,
     fields_of,

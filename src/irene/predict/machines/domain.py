@@ -10,6 +10,7 @@ from math import log2, prod
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.predict.intervals import ASSUMED, Beyond, Doubt, Widths
 from irene.predict.machines.specs.work import (
     MIB,
@@ -19,10 +20,9 @@ from irene.predict.machines.specs.work import (
     Kernel,
     TreeWork,
 )
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.tree import KINDS, ModelTree
 
-Rows = npt.NDArray[np.bool_]
 Range = tuple[int, int]
 
 MATH = KINDS.index("math")
@@ -162,7 +162,7 @@ def _kernel_rows(
     return kernels, rows
 
 
-def is_looped(tree: ModelTree) -> Rows:
+def is_looped(tree: ModelTree) -> Bools:
     """Ops that a module calls over and over, each after the other."""
     columns = tree.columns
     known = (columns.op, columns.signature, columns.params)
@@ -170,7 +170,7 @@ def is_looped(tree: ModelTree) -> Rows:
     return tree.structure.once(key, lambda: _find_looped(tree))
 
 
-def _find_looped(tree: ModelTree) -> Rows:
+def _find_looped(tree: ModelTree) -> Bools:
     columns = tree.columns
     rows = np.flatnonzero(columns.kind == MATH)
     above = tree.parents[rows]

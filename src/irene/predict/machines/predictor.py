@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from irene.arrays import Floats
 from irene.energy import SharedError
 from irene.errors import FormatError
 from irene.hardware import Hardware
@@ -18,7 +19,6 @@ from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import KernelEnergy, SpecsModel
 from irene.predict.machines.specs.work import Kernel, TreeWork, refuse_cut, work_of
 from irene.saved import (
-    Floats,
     Saved,
     checked_content,
     digest_of,

@@ -11,8 +11,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats, Ints
 from irene.errors import UsageError
 from irene.predict.machines.specs.regression import (
     Residual,
@@ -31,11 +31,8 @@ from irene.predict.machines.specs.work import (
     distinct_ops,
     product_sizes,
 )
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.tree import KINDS, ModelTree, Signature
-
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 MODEL, MODULE, ML = (KINDS.index(kind) for kind in ("model", "module", "ml"))
 CALLS = ("primitives", "modules")
@@ -109,10 +106,10 @@ def serial_work(tree: ModelTree) -> SerialWork:
     return SerialWork(tuple(ops), total[:, : len(ops)], total[:, len(ops) :])
 
 
-def _is_part_of_another(rows: Ints, moved: Ints, parents: Ints) -> Flags:
+def _is_part_of_another(rows: Ints, moved: Ints, parents: Ints) -> Bools:
     """Views in a primitive that also computes: measured with what it computes."""
     above = parents[rows]
-    parts: Flags = (moved == 0) & np.isin(above, above[moved > 0])
+    parts: Bools = (moved == 0) & np.isin(above, above[moved > 0])
     return parts
 
 
@@ -158,8 +155,7 @@ class OpModel(Saved):
         base: Floats = _op_work(ops) @ self.rates
         if self.residual is None:
             return base
-        corrected: Floats = base * np.exp(self.residual.predict(coordinates(ops)))
-        return corrected
+        return base * np.exp(self.residual.predict(coordinates(ops)))
 
 
 def _op_work(ops: Sequence[SerialOp]) -> Floats:
@@ -254,8 +250,7 @@ class SerialModel(Saved):
 
     def _with_calls(self, work: SerialWork, factor: Floats | float) -> Floats:
         ops_j = work.counts @ self.op_energies(work.ops)
-        energy_j: Floats = factor * ops_j + work.calls @ self.calls_j
-        return energy_j
+        return factor * ops_j + work.calls @ self.calls_j
 
     def alone_j(self, work: SerialWork) -> Floats:
         """Energy of every node run in a loop of its own, as a measurement would, J."""
@@ -272,7 +267,7 @@ class SerialModel(Saved):
 
     def tree_energies(
         self, tree: ModelTree, _: TreeWork | None = None, __: Any = None
-    ) -> tuple[Floats, Flags]:
+    ) -> tuple[Floats, Bools]:
         """Energy of every node, J, and which primitives were never measured."""
         work = serial_work(tree)
         measured = np.array([op.kind in self.ops for op in work.ops], bool)

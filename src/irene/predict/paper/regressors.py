@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.saved import Floats, Saved, numbers
+from irene.saved import Saved, numbers
 
 Column = Callable[[NodeTable], Floats]
 """One feature of every row of a table; NaN where a row has none."""
@@ -119,7 +119,7 @@ class Standardiser(Saved):
         scale: Standard deviation of every kept column.
     """
 
-    kept: npt.NDArray[np.bool_]
+    kept: Bools
     mean: Floats
     scale: Floats
 
@@ -258,7 +258,7 @@ class LeafRegressors(Saved):
     ) -> LeafRegressors:
         """Fit every class on its own."""
 
-        def regressor(rows: slice | npt.NDArray[np.bool_]) -> LinearRegressor:
+        def regressor(rows: slice | Bools) -> LinearRegressor:
             return LinearRegressor.fit(
                 values[rows], energy_j[rows], count[rows], standardise=standardise
             )

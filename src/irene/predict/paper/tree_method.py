@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.methods import fitted
@@ -30,7 +31,7 @@ from irene.predict.paper.regressors import (
     feature_set,
     polynomial,
 )
-from irene.saved import Floats, Saved, numbers
+from irene.saved import Saved, numbers
 
 Weighting = Literal["near-one", "one", "free"]
 """α: within 1/τ of one (equation 3), always one (equation 2), or any number."""

@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from irene.saved import Floats, Saved, shipped_document
+from irene.arrays import Floats
+from irene.saved import Saved, shipped_document
 
 SCHEMA = "irene.collectives/2"
 FILE = "collectives.json"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.predict.intervals import Beyond, Doubt
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
@@ -34,7 +35,6 @@ from irene.predict.machines.gpu.serving_calibration import (
     is_block,
     is_packed,
 )
-from irene.saved import Floats
 from irene.spec import RunSpec
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
@@ -173,8 +173,7 @@ class OpDoubts:
         own[:, -1] = costs.joules
         sums = tree.columns.inclusive(own, tree.structure.levels)
         whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
-        widths: Floats = np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
-        return widths
+        return np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
 
     def _beyond(self, tree: ModelTree, nodes: NodeOps, own: OwnCosts) -> list[Beyond]:
         """Ops that no table has, by why."""

@@ -11,8 +11,9 @@ from importlib import resources
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.errors import UsageError
-from irene.saved import Floats, Saved, check_schema
+from irene.saved import Saved, check_schema
 
 SCHEMA = "irene.engine/1"
 TODAY = "vllm"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.predict.machines.finding import (
     LEARNED,
     SHEET,
@@ -28,7 +28,6 @@ from irene.predict.machines.gpu.kernel_models import KernelModels
 from irene.predict.machines.gpu.kernel_ops import Op, columns_of
 from irene.predict.machines.gpu.kernel_work import work_of
 from irene.saved import (
-    Floats,
     check_schema,
     fields_of,
     file_bytes,
@@ -63,7 +62,7 @@ class OpCosts:
     reasons: tuple[str, ...]
 
     @property
-    def is_rough(self) -> npt.NDArray[np.bool_]:
+    def is_rough(self) -> Bools:
         """Whether no measurement of such an op is behind it."""
         return np.array([reason != "" for reason in self.reasons], dtype=np.bool_)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.human import human_width
@@ -46,7 +47,7 @@ from irene.predict.machines.gpu.serving_calibration import (
 )
 from irene.predict.machines.gpu.wall import held, walls
 from irene.predict.machines.memory_fit import USABLE, memory_fit, traced_fit
-from irene.saved import Floats, digest_of
+from irene.saved import digest_of
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
@@ -323,8 +324,7 @@ class GpuMachine:
             factors[is_full] = most_j[is_full] / above_j[is_full]
             left_j = left_j - most_j[is_full].sum()
             is_free &= ~is_full
-        found: Floats = factors[part]
-        return found
+        return factors[part]
 
     def _limited(
         self, tree: ModelTree, nodes: NodeOps, own: OwnCosts, is_timed: bool

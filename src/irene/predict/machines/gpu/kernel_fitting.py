@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.errors import library
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
@@ -23,7 +24,6 @@ from irene.predict.machines.gpu.time_model import (
     SmoothRoofline,
     TimeModel,
 )
-from irene.saved import Floats
 
 TREES = 100
 MORE_TREES = 400

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import FormatError
 from irene.predict.intervals import BEYOND
 from irene.predict.machines.gpu.collectives import exchange_seconds, exchanges
@@ -25,7 +26,7 @@ from irene.predict.machines.gpu.kernel_work import (
     work_of,
 )
 from irene.predict.machines.gpu.time_model import SmoothRoofline, TimeModel
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.trace.serving.gguf import GGUF_BYTES
 
 Words = npt.NDArray[np.object_]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from irene.saved import Floats
+from irene.arrays import Floats
 
 WeightType = Literal["bf16", "fp8", "fp8_block", "fp4", "mxfp4", "int4"]
 """How factors are stored and multiplied; fp16 counts as bf16."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.predict.machines.gpu.datasheet import Datasheet, distance
 from irene.predict.machines.gpu.gpu_device import GpuDevice
@@ -32,7 +33,6 @@ from irene.predict.machines.gpu.kernel_tables import (
     read_tables,
 )
 from irene.predict.machines.gpu.time_model import TimeModel
-from irene.saved import Floats
 
 FOLDS = 5
 FEW_GROUPS = 24
@@ -237,8 +237,7 @@ def _are_alike(one: Datasheet, other: Datasheet) -> bool:
 def _errors(mine: Trained, model: TimeModel, key: str) -> Floats:
     """log(measured / predicted) of a GPU's table by the model of another."""
     table = mine.tables[key]
-    errors: Floats = np.log(table.time_s / model.seconds(table.ops, mine.sheet))
-    return errors
+    return np.log(table.time_s / model.seconds(table.ops, mine.sheet))
 
 
 def _with_borrowed(

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns
-from irene.saved import Floats
 from irene.trace.serving.writer import WEIGHT_BYTES
 
 Columns = Mapping[str, Floats]
@@ -96,8 +96,7 @@ def kernel_seconds(
 def tokens_of_expert(columns: Columns) -> Floats:
     """Tokens of each expert that any is sent to, on average."""
     sent = columns["tokens"] * columns["topk"] / columns["expert_parallel"]
-    tokens: Floats = sent / experts_touched(columns)
-    return tokens
+    return sent / experts_touched(columns)
 
 
 def experts_touched(columns: Columns) -> Floats:
@@ -122,8 +121,7 @@ def ring_bytes(columns: Columns) -> Floats:
     Be it an all-reduce, or an all-gather and a reduce-scatter.
     """
     ranks = np.maximum(columns["ranks"], 1.0)
-    sent: Floats = columns["bytes"] * 2.0 * (ranks - 1.0) / ranks
-    return sent
+    return columns["bytes"] * 2.0 * (ranks - 1.0) / ranks
 
 
 def _gemm(columns: Columns, width: float) -> Work:
@@ -137,8 +135,7 @@ def pairs_seen(columns: Columns) -> Floats:
     window = np.where(columns["window"] > 0, columns["window"], past + new)
     # Tokens before the window is full see all that came before them.
     growing = np.clip(window - past, 0.0, new)
-    pairs: Floats = growing * (past + (growing + 1.0) / 2.0) + (new - growing) * window
-    return pairs
+    return growing * (past + (growing + 1.0) / 2.0) + (new - growing) * window
 
 
 def _context_attention(columns: Columns, width: float) -> Work:
@@ -244,8 +241,7 @@ def _features(
 
 
 def _log(values: Floats) -> Floats:
-    logs: Floats = np.log2(np.maximum(values, 1e-12))
-    return logs
+    return np.log2(np.maximum(values, 1e-12))
 
 
 def _waves(blocks: Floats, multiprocessors: float, of: str = "") -> Columns:

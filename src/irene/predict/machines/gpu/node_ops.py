@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import (
     Collective,
@@ -30,7 +31,6 @@ from irene.predict.machines.gpu.kernel_ops import (
     WeightType,
 )
 from irene.predict.machines.specs.work import refuse_cut
-from irene.saved import Floats
 from irene.trace.costs.matrix import MATRIX
 from irene.tree import KINDS, ModelTree, Signature
 

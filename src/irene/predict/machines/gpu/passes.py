@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.predict.intervals import BEYOND, Beyond, Doubt
 from irene.predict.machines.domain import LOOP, is_looped
 from irene.predict.machines.gpu.datasheet import Datasheet
@@ -15,7 +16,7 @@ from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_ops import Memory, Op
 from irene.predict.machines.gpu.node_ops import FP32_FACTOR, NodeOps
 from irene.predict.machines.gpu.serving_calibration import UNSEEN
-from irene.saved import Floats, Saved, shipped_document
+from irene.saved import Saved, shipped_document
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
 

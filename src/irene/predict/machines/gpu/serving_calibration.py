@@ -8,16 +8,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Memory, Moe, Op
 from irene.predict.machines.gpu.kernel_work import Work
-from irene.saved import Floats, Saved, shipped_document
+from irene.saved import Saved, shipped_document
 from irene.trace.serving.gguf import GGUF_BYTES
-
-Flags = npt.NDArray[np.bool_]
 
 SCHEMA = "irene.serving_calibration/5"
 FILES = ("serving_calibration.json", "desktop_calibration.json")
@@ -55,13 +53,13 @@ class OpKinds:
         talks: Whether GPUs exchange results.
     """
 
-    memory: Flags
-    experts: Flags
-    unpacked: Flags
-    blocks: Flags
-    untuned: Flags
-    eights: Flags
-    talks: Flags
+    memory: Bools
+    experts: Bools
+    unpacked: Bools
+    blocks: Bools
+    untuned: Bools
+    eights: Bools
+    talks: Bools
 
     @classmethod
     def of(cls, ops: Sequence[Op], sheet: Datasheet) -> OpKinds:
@@ -69,7 +67,7 @@ class OpKinds:
         is_slow = sheet.architecture in SLOW_BLOCKS
         has_fp4 = "fp4" in sheet.flops_s
 
-        def flags(holds: Callable[[Op], bool]) -> Flags:
+        def flags(holds: Callable[[Op], bool]) -> Bools:
             return np.array([holds(op) for op in ops], dtype=np.bool_)
 
         return cls(
@@ -203,8 +201,7 @@ class Calibration(Saved):
         share += self.block_share * kinds.blocks
         share += self.eights_share * kinds.eights
         share[kinds.talks] = self.collective_share
-        found: Floats = self.span_w(sheet) * share
-        return found
+        return self.span_w(sheet) * share
 
     def work_j(
         self, kinds: OpKinds, worked_s: Floats, work: Work, sheet: Datasheet
@@ -218,8 +215,8 @@ class Calibration(Saved):
         sequences: Floats,
         vocabulary: Floats,
         layers: Floats,
-        is_long: Flags | bool,
-        has_experts: Flags | bool,
+        is_long: Bools | bool,
+        has_experts: Bools | bool,
     ) -> tuple[Floats, Floats]:
         """Time of steps beyond their kernels, s, and of it at full power, s.
 
@@ -239,8 +236,7 @@ class Calibration(Saved):
         """
         span_w = self.span_w(sheet)
         share = above_j / (span_w * time_s)
-        joules: Floats = time_s * (sheet.idle_w + span_w * bend(share))
-        return joules
+        return time_s * (sheet.idle_w + span_w * bend(share))
 
     def width(self, regime: str, of_time: bool = False) -> float:
         """Half the 90 % interval in a regime, in log units.
@@ -263,8 +259,7 @@ class Calibration(Saved):
 
 def bend(share: Floats) -> Floats:
     """A share of power that never reaches one."""
-    bent: Floats = share / (1.0 + share**SHARPNESS) ** (1.0 / SHARPNESS)
-    return bent
+    return share / (1.0 + share**SHARPNESS) ** (1.0 / SHARPNESS)
 
 
 STORED = {

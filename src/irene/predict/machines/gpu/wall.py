@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from irene.saved import Floats, Saved, shipped_document
+from irene.arrays import Floats
+from irene.saved import Saved, shipped_document
 
 SCHEMA = "irene.walls/1"
 FILE = "walls.json"
@@ -37,8 +38,7 @@ class Wall(Saved):
 
     def joules(self, board_j: Floats, time_s: Floats, gpus: int) -> Floats:
         """Energy at the wall, J."""
-        found: Floats = self.factor * board_j + self.fixed_w * gpus * time_s
-        return found
+        return self.factor * board_j + self.fixed_w * gpus * time_s
 
     def note(self) -> str:
         """What was assumed, in words."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.energy import SharedError
 from irene.hardware import Hardware
 from irene.predict.intervals import BEYOND, Beyond, with_beyond
@@ -23,7 +24,6 @@ from irene.predict.machines.learned.timed_op import (
 from irene.predict.machines.memory_fit import with_fit
 from irene.predict.machines.specs.work import refuse_cut
 from irene.saved import (
-    Floats,
     Saved,
     checked_content,
     digest_of,

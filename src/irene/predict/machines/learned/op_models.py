@@ -8,9 +8,10 @@ from itertools import product
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.predict.machines.learned.timed_op import TimedOp
 from irene.predict.machines.specs.regression import Residual, relative_nnls
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 
 SOFT = 0.1
 ROUNDS = 8
@@ -54,8 +55,7 @@ class OpTimes(Saved):
         within = places.copy()
         sizes = slice(0, len(self.low))
         within[:, sizes] = np.clip(places[:, sizes], self.low - 0.7, self.high + 0.7)
-        corrected: Floats = base * np.exp(self.residual.predict(within))
-        return corrected
+        return base * np.exp(self.residual.predict(within))
 
     def is_beyond(self, ops: Sequence[TimedOp]) -> Floats:
         """How far sizes are outside of what was measured, on their logarithm."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.predict.intervals import LEVELS
 from irene.predict.machines.learned.op_models import OpTimes, fit_op_times
@@ -23,7 +24,7 @@ from irene.predict.machines.learned.timed_op import (
     timed_op,
 )
 from irene.predict.machines.specs.regression import FLAGGED, relative_nnls
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.tree import Signature
 
 CALLS = ("math ops", "modules")
@@ -93,8 +94,7 @@ class TimeModel(Saved):
         """Time of ops in a usual run, s."""
         product = np.array([is_product(op) for op in ops], bool)
         factor = np.where(product, *self.factors)
-        seconds: Floats = factor * self.watched_s(ops, cold)
-        return seconds
+        return factor * self.watched_s(ops, cold)
 
     def kind_of(self, op: TimedOp) -> str:
         """The kind whose model stands for an op."""

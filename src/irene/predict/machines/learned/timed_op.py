@@ -10,14 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from irene.arrays import Ints
+from irene.arrays import Floats, Ints
 from irene.predict.machines.specs.work import (
     PRODUCT_OF,
     ROWS,
     distinct_ops,
     product_sizes,
 )
-from irene.saved import Floats
 from irene.trace.templates.piece import groups_hit
 from irene.tree import KINDS, ModelTree, Signature
 
@@ -218,5 +217,4 @@ def footprint_mib(
 def coldness(touched_mib: npt.ArrayLike) -> Floats:
     """From 0, all of it is in the caches, to 1, nothing is."""
     mib = np.asarray(touched_mib, dtype=float)
-    cold: Floats = mib / (mib + CACHE_MIB)
-    return cold
+    return mib / (mib + CACHE_MIB)

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.predict.machines.specs.regression import (
     BUSY_SHARE,
     relative_nnls,
     with_floor,
 )
 from irene.predict.machines.specs.work import STREAMS
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 
 ROUNDS = 25
 SOFT = 0.01

@@ -18,8 +18,8 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.predict.machines.specs.regression import (
     BUSY_SHARE,
     FloorFit,
@@ -31,9 +31,7 @@ from irene.predict.machines.specs.regression import (
     with_floor,
 )
 from irene.predict.machines.specs.work import MIB, Kernel
-from irene.saved import Floats, Saved
-
-Bools = npt.NDArray[np.bool_]
+from irene.saved import Saved
 
 TILES = (
     (32, 32), (64, 32), (32, 64), (64, 64),

@@ -17,7 +17,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from irene.saved import Floats, Saved
+from irene.arrays import Floats
+from irene.saved import Saved
 
 FLAGGED = 2.0
 """How much noisier a measurement counts as that something disturbed: an assumption."""
@@ -203,5 +204,4 @@ def _correlation(a: Floats, b: Floats, length: float) -> Floats:
     squared: Floats = np.zeros((len(a), len(b)))
     for here, there in zip(a.T, b.T, strict=True):
         squared += (here[:, None] - there) ** 2
-    values: Floats = np.exp(-0.5 * squared / length**2)
-    return values
+    return np.exp(-0.5 * squared / length**2)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.dataset.table import NodeTable
 from irene.predict.learning.join import JoinedTree, Joiner
 from irene.predict.machines.predictor import read_model
@@ -32,7 +32,7 @@ from irene.predict.machines.specs.specs_model import (
 )
 from irene.predict.machines.specs.work import MIB, STREAM, Kernel, TreeWork
 from irene.predict.methods import fitted
-from irene.saved import Floats, Saved, numbers
+from irene.saved import Saved, numbers
 from irene.tree import KINDS
 
 ML, MODEL = KINDS.index("ml"), KINDS.index("model")
@@ -114,7 +114,7 @@ def _columns(table: NodeTable) -> Floats:
     return np.column_stack([np.ones(len(table)), flops, moved])
 
 
-def _parents_of_primitives(table: NodeTable) -> npt.NDArray[np.bool_]:
+def _parents_of_primitives(table: NodeTable) -> Bools:
     """Rows with at least one child that is a primitive."""
     found = np.zeros(len(table), dtype=np.bool_)
     children = np.flatnonzero((table.kind == ML) & (table.parent >= 0))

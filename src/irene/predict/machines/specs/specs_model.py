@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.errors import UsageError
 from irene.predict.machines.specs.composition import (
     Composition,
@@ -26,7 +26,7 @@ from irene.predict.machines.specs.kernels import (
 )
 from irene.predict.machines.specs.regression import with_floor
 from irene.predict.machines.specs.work import MIB, OTHER, Kernel, TreeWork
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.tree import KINDS, ModelTree
 
 ML = KINDS.index("ml")
@@ -130,7 +130,7 @@ class SpecsModel(Saved):
         tree: ModelTree,
         work: TreeWork,
         known: Mapping[Kernel, KernelEnergy] | None = None,
-    ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    ) -> tuple[Floats, Bools]:
         """Energy of every node as part of the run, J, and which are of unknown work.
 
         While the host is slower than the GPU, the difference belongs to the nodes by

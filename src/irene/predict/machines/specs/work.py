@@ -14,13 +14,10 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.errors import UsageError
-from irene.saved import Floats
 from irene.tree import KINDS, ModelTree, Signature
-
-Ints = npt.NDArray[np.int64]
 
 MIB = float(1 << 20)
 
