@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from irene.errors import ConfigError, NoAttentionError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits
-from irene.trace.sources import quiet, short
+from irene.trace.sources import config_digest, quiet, short
 from irene.trace.twins import find_config
 from irene.trace.values import carrying_values
 
@@ -52,11 +50,7 @@ class Resolved:
     @property
     def digest(self) -> str:
         """16 hex digits of the config and class."""
-        fields = self.config.to_dict()
-        for volatile in ("transformers_version", "_name_or_path"):
-            fields.pop(volatile, None)
-        text = json.dumps([self.auto_class, fields], sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return config_digest(self.auto_class, self.config.to_dict())
 
 
 def resolve(

@@ -31,15 +31,6 @@ class ModuleNames:
         prefix = f"{caller}." if caller else ""
         return next((path for path in paths if path.startswith(prefix)), paths[0])
 
-    @staticmethod
-    def relative(path: str, parent: str) -> str:
-        """A path as seen from its parent; with a leading "/" if it is not below it."""
-        if not parent:
-            return path
-        if path.startswith(f"{parent}."):
-            return path[len(parent) + 1 :]
-        return f"/{path}"
-
     def children(self, path: str) -> set[str]:
         """Names of the modules directly below a path."""
         return self._children.get(path, set())

@@ -20,7 +20,7 @@ from irene.predict.machines.predictor import Predictor
 from irene.saved import load_file
 from irene.spec import Runs
 from irene.tree import ModelTree
-from irene.whole_file import whole_file
+from irene.whole_file import trying_to, whole_file
 
 if TYPE_CHECKING:
     from irene.predict.machines.gpu.gpu_machine import GpuMachine
@@ -127,10 +127,8 @@ def find_machine(on: str) -> Machine:
             there = "nothing was learned here yet: `irene learn --quick`, in 3 minutes"
         raise UsageError(f"unknown hardware {on!r}; {there}")
     path = files.get(on, Path(on))
-    try:
+    with trying_to("read", path):
         state = path.stat()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     return _read(path, (state.st_mtime_ns, state.st_size, state.st_ino))
 
 

@@ -181,7 +181,15 @@ def _space(config: Mapping[str, Any], hidden: int) -> StateSpace | None:
 
 
 def _size(config: Mapping[str, Any], name: str) -> int:
-    value = config.get(name)
+    return checked_size(config.get(name), name)
+
+
+def checked_size(value: Any, name: str) -> int:
+    """What a config says of a size.
+
+    Raises:
+        ConfigError: It is none.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ConfigError(f"the config's {name} is {value!r}, not a size")
     return value
