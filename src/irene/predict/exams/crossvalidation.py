@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
+from irene.plain import Document
 from irene.predict.exams.splits import Fold, Split
 from irene.predict.intervals import LEVELS, covering_error, group_width
 from irene.predict.learning.join import Progress
@@ -155,7 +156,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class CrossValidation:
+class CrossValidation(Document):
     """What came out.
 
     Attributes:
@@ -170,6 +171,7 @@ class CrossValidation:
         node_errors: Errors of all nodes with every seed by level, %, sorted.
     """
 
+    schema: ClassVar = SCHEMA
     dataset: str
     method: str
     features: str
@@ -179,23 +181,14 @@ class CrossValidation:
     node_weighted: Errors
     seeds: tuple[int, ...] = (0,)
     node_errors: Mapping[str, Floats] = field(
-        default_factory=dict, compare=False, repr=False
+        default_factory=dict, compare=False, repr=False, metadata={"kept": False}
     )
 
     def to_dict(self) -> dict[str, object]:
         """The JSON document."""
-        document: dict[str, object] = {
-            "schema": SCHEMA,
-            "dataset": self.dataset,
-            "method": self.method,
-            "features": self.features,
-            "split": self.split,
-            "rows": [row.to_dict() for row in self.rows],
-            "average": self.average.to_dict(),
-            "node_weighted": self.node_weighted.to_dict(),
-        }
-        if len(self.seeds) > 1:
-            document["seeds"] = list(self.seeds)
+        document = Document.to_dict(self)
+        if len(self.seeds) == 1:
+            del document["seeds"]
         return document
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from irene.arrays import Bools, Floats
 from irene.dataset.table import NodeTable
+from irene.plain import Document
 from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
 from irene.predict.intervals import with_beyond, worth_saying
 from irene.predict.learning.join import Joiner, Progress
@@ -60,7 +61,7 @@ class ModelRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Document):
     """What came out.
 
     Attributes:
@@ -72,36 +73,27 @@ class Evaluation:
         node_weighted: Mean over all nodes.
         coverage: Part of all nodes of each level inside their interval; None without
             intervals.
-        promised: Part that the predictor promises.
+        promised_coverage: Part that the predictor promises.
         unknown: Models without a config, with the reason.
     """
 
+    schema: ClassVar = SCHEMA
     dataset: str
     predictor: str
-    predicted_j: Floats
+    predicted_j: Floats = field(metadata={"kept": False})
     rows: tuple[ModelRow, ...]
     average: Errors
     node_weighted: Errors
     coverage: Errors | None
-    promised: float | None
+    promised_coverage: float | None
     unknown: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document."""
-        coverage: dict[str, Any] = {}
-        if self.coverage is not None:
-            coverage["coverage"] = self.coverage.to_dict()
-            coverage["promised_coverage"] = self.promised
-        return {
-            "schema": SCHEMA,
-            "dataset": self.dataset,
-            "predictor": self.predictor,
-            "rows": [row.to_dict() for row in self.rows],
-            "average": self.average.to_dict(),
-            "node_weighted": self.node_weighted.to_dict(),
-            **coverage,
-            "unknown": dict(self.unknown),
-        }
+        document = Document.to_dict(self)
+        if self.coverage is None:
+            del document["coverage"], document["promised_coverage"]
+        return document
 
 
 def _evaluation(

@@ -173,7 +173,8 @@ class OpDoubts:
         own[:, -1] = costs.joules
         sums = tree.columns.inclusive(own, tree.structure.levels)
         whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
-        return np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
+        widths: Floats = np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
+        return widths
 
     def _beyond(self, tree: ModelTree, nodes: NodeOps, own: OwnCosts) -> list[Beyond]:
         """Ops that no table has, by why."""
