@@ -18,6 +18,7 @@ from irene.energy import SharedError, Source
 from irene.errors import UsageError
 
 KINDS = ("model", "module", "ml", "math")
+MODEL, MODULE, ML, MATH = range(len(KINDS))
 SOURCES: tuple[Source, ...] = get_args(Source)
 
 Shape = tuple[int, ...]

@@ -97,13 +97,7 @@ SCHEMA = "irene.crossvalidation/1"
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Mean of 100·|P−G|/G over the nodes of each level, %; NaN where there is none.
-
-    Attributes:
-        ml: Over the ML primitives.
-        module: Over the modules.
-        model: Over the whole models.
-    """
+    """Mean of 100·|P−G|/G over the nodes of each level, %; NaN where there is none."""
 
     ml: float
     module: float

@@ -24,7 +24,7 @@ from irene.errors import UsageError
 from irene.predict.machines.serial_machine import SerialWork, serial_work
 from irene.predict.machines.specs.work import MIB, STREAMS, Kernel, TreeWork, work_of
 from irene.spec import Attention, DType, RunSpec
-from irene.tree import KINDS, ModelTree
+from irene.tree import ML, ModelTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,6 @@ def _with_cache_copies(tree: ModelTree, work: TreeWork) -> TreeWork:
 
 
 Progress = Callable[[int, int, str], None]
-ML = KINDS.index("ml")
 
 
 @dataclass(frozen=True, slots=True)

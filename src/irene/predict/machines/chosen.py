@@ -30,12 +30,7 @@ USED = ".used"
 
 
 class Chosen(NamedTuple):
-    """The machine that is meant where nobody names one.
-
-    Attributes:
-        name: Of the machine.
-        why: In words.
-    """
+    """The machine that is meant where nobody names one, and why, in words."""
 
     name: str
     why: str

@@ -21,11 +21,10 @@ from irene.predict.machines.specs.work import (
     TreeWork,
 )
 from irene.saved import Saved
-from irene.tree import KINDS, ModelTree
+from irene.tree import MATH, ModelTree
 
 Range = tuple[int, int]
 
-MATH = KINDS.index("math")
 SLACK = 1.05
 """How far outside a range is still inside."""
 LOOPED = 32

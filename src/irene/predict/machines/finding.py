@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -168,8 +167,7 @@ def keep_machine(machine: LearnedMachine) -> Path:
     """
     name = _good_name(machine.hardware.name)
     kept = hardware_folder() / f"{name}{PREDICTOR}"
-    with whole_file(kept) as file:
-        file.write(json.dumps(machine.to_dict()).encode())
+    machine.save(kept)
     return kept
 
 

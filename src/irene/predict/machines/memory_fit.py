@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irene.trace.serving.writer import WEIGHT_BYTES
-from irene.tree import KINDS, ModelTree, Node
+from irene.tree import MATH, ModelTree, Node
 
 if TYPE_CHECKING:
     from irene.predict.machines.gpu.datasheet import Datasheet
@@ -81,7 +81,7 @@ def traced_fit(tree: ModelTree, size_bytes: float, usable: float = 1.0) -> Memor
     each = 2 if spec is not None and spec.dtype in ("fp16", "bf16") else 4
     if spec is not None and spec.phase == "train":
         each = TRAINED_BYTES
-    is_op = columns.kind == KINDS.index("math")
+    is_op = columns.kind == MATH
     moved = (columns.bytes_read + columns.bytes_written)[is_op].max(initial=0)
     weights = float(tree.root.params * each)
     room = size_bytes * usable

@@ -33,8 +33,33 @@ METHOD_SCHEMA = "irene.method/"
 """How the schemas of `irene.predict.learning.training_runs` begin."""
 
 
+class OfRuns(Saved):
+    """A machine that was learned from runs of PyTorch, and serves no language model."""
+
+    __slots__ = ()
+    usual_dtype: ClassVar[DType] = "fp32"
+    usual_attention: ClassVar[Attention] = "eager"
+    serves: ClassVar = False
+    streams: ClassVar = (0, 0)
+    schema: ClassVar[str]
+    digest: str
+
+    def content(self) -> dict[str, Any]:
+        """Everything that its digest names."""
+        return {"schema": self.schema, **Saved.to_dict(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values, with a digest of the content."""
+        return {**self.content(), "digest": self.digest}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all."""
+        with whole_file(Path(path)) as file:
+            file.write(json.dumps(self.to_dict()).encode())
+
+
 @dataclass(frozen=True, slots=True)
-class Predictor(Saved):
+class Predictor(OfRuns):
     """Energy of every node of a tree on one machine, with intervals.
 
     Attributes:
@@ -53,14 +78,11 @@ class Predictor(Saved):
     provenance: Mapping[str, Any]
     digest: str = field(init=False, default="")
 
-    usual_dtype: ClassVar[DType] = "fp32"
-    usual_attention: ClassVar[Attention] = "eager"
-    serves: ClassVar = False
-    streams: ClassVar = (0, 0)
+    schema: ClassVar = SCHEMA
 
     def __post_init__(self) -> None:
         """Name the content."""
-        object.__setattr__(self, "digest", _digest(self._content()))
+        object.__setattr__(self, "digest", _digest(self.content()))
 
     def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
         """The same tree carrying predicted energies.
@@ -114,18 +136,6 @@ class Predictor(Saved):
         joules, is_indirect = self.model.tree_energies(tree, work, known)
         width = self.widths.of(tree.columns.kind, is_indirect)
         return joules, width, self.domain.beyond(tree, work, joules, self.widths)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values, with a digest of the content."""
-        return {**self._content(), "digest": self.digest}
-
-    def _content(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **Saved.to_dict(self)}
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a file, whole or not at all."""
-        with whole_file(Path(path)) as file:
-            file.write(json.dumps(self.to_dict()).encode())
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Predictor:

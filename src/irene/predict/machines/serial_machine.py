@@ -32,9 +32,8 @@ from irene.predict.machines.specs.work import (
     product_sizes,
 )
 from irene.saved import Saved
-from irene.tree import KINDS, ModelTree, Signature
+from irene.tree import ML, MODEL, MODULE, ModelTree, Signature
 
-MODEL, MODULE, ML = (KINDS.index(kind) for kind in ("model", "module", "ml"))
 CALLS = ("primitives", "modules")
 """Kinds of calls that cost time beside the ops."""
 VIEW = (1, 1)

@@ -237,12 +237,7 @@ class LinearRegressor(Saved):
 
 @dataclass(frozen=True, slots=True)
 class LeafRegressors(Saved):
-    """A regressor for every primitive class.
-
-    Attributes:
-        by_class: The regressors.
-        pooled: Learned from all classes; for a class that was never seen.
-    """
+    """A regressor for every primitive class, and one of all for a class never seen."""
 
     by_class: Mapping[str, LinearRegressor]
     pooled: LinearRegressor

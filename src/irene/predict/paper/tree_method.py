@@ -166,13 +166,7 @@ def train(
 
 @dataclass(frozen=True, slots=True)
 class Learned(Saved):
-    """What `fit` found.
-
-    Attributes:
-        leaves: Energy of leaves.
-        standardiser: Scale of the features of α.
-        weights: w of α.
-    """
+    """What `fit` found: energy of leaves; scale of the features of α, and its w."""
 
     leaves: LeafRegressors
     standardiser: Standardiser

@@ -32,11 +32,10 @@ from irene.predict.machines.gpu.kernel_ops import (
 )
 from irene.predict.machines.specs.work import refuse_cut
 from irene.trace.costs.matrix import MATRIX
-from irene.tree import KINDS, ModelTree, Signature
+from irene.tree import MATH, ML, ModelTree, Signature
 
 Places = npt.NDArray[np.intp]
 
-ML = KINDS.index("ml")
 GAP = "host_gap"
 """Op of the node for the time between kernels."""
 ROUTING = "power_law_1.2"
@@ -238,7 +237,6 @@ SERVING_READERS: Mapping[str, Callable[[Signature, _Node], Op]] = {
 """How ops are read from their shapes; all others only move their bytes."""
 
 
-MATH = KINDS.index("math")
 PRODUCTS = "products of batches of matrices, predicted as one product of their size"
 
 

@@ -22,15 +22,14 @@ from irene.predict.machines.learned.timed_op import (
     timed_work,
 )
 from irene.predict.machines.memory_fit import with_fit
+from irene.predict.machines.predictor import OfRuns
 from irene.predict.machines.specs.work import refuse_cut
 from irene.saved import (
-    Saved,
     checked_content,
     digest_of,
     fields_of,
     read_values,
 )
-from irene.spec import Attention, DType
 from irene.tree import KINDS, ModelTree
 
 LEARNED_SCHEMA = "irene.learned-machine/1"
@@ -45,7 +44,7 @@ UNKNOWN_WIDTH = math.log(3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedMachine(Saved):
+class LearnedMachine(OfRuns):
     """Time and energy of every node of a tree on a machine that learned itself.
 
     Attributes:
@@ -65,17 +64,14 @@ class LearnedMachine(Saved):
     provenance: Mapping[str, Any]
     digest: str = field(init=False, default="")
 
-    usual_dtype: ClassVar[DType] = "fp32"
-    usual_attention: ClassVar[Attention] = "eager"
-    serves: ClassVar = False
-    streams: ClassVar = (0, 0)
+    schema: ClassVar = LEARNED_SCHEMA
 
     def __post_init__(self) -> None:
         """Refuse widths of no times, and name the content."""
         for knots in self.widths.values():
             if knots.ndim != 2 or len(knots) != 2 or not (knots > 0).all():
                 raise ValueError("times and widths are expected")
-        object.__setattr__(self, "digest", digest_of(self._content()))
+        object.__setattr__(self, "digest", digest_of(self.content()))
         named = f"{self.hardware.name} {self.digest[:8]}"
         object.__setattr__(self, "hardware", replace(self.hardware, predictor=named))
 
@@ -186,12 +182,9 @@ class LearnedMachine(Saved):
                 far[place] = bool(known.is_beyond([op])[0] > FAR)
         return far
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values, with a digest of the content."""
-        return {**self._content(), "digest": self.digest}
-
-    def _content(self) -> dict[str, Any]:
-        content = {"schema": LEARNED_SCHEMA, **Saved.to_dict(self)}
+    def content(self) -> dict[str, Any]:
+        """Everything that its digest names: not the name that it has from that."""
+        content = OfRuns.content(self)
         del content["hardware"]["predictor"]
         return content
 

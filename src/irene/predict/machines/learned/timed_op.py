@@ -18,7 +18,7 @@ from irene.predict.machines.specs.work import (
     product_sizes,
 )
 from irene.trace.templates.piece import groups_hit
-from irene.tree import KINDS, ModelTree, Signature
+from irene.tree import MATH, ML, MODULE, ModelTree, Signature
 
 MIB = float(1 << 20)
 CACHE_MIB = 16.0
@@ -180,11 +180,8 @@ def timed_work(tree: ModelTree) -> TimedWork:
     where = place[math.which]
     moving = where >= 0
     own[math.rows[moving], where[moving]] = 1
-    own[:, -2] = columns.kind == KINDS.index("math")
-    named = (columns.kind == KINDS.index("module")) | (
-        columns.kind == KINDS.index("ml")
-    )
-    own[:, -1] = named
+    own[:, -2] = columns.kind == MATH
+    own[:, -1] = (columns.kind == MODULE) | (columns.kind == ML)
     total = columns.inclusive(own, tree.structure.levels)
     first = np.array([call == 1 for call in tree.calls])[tree.parents[math.rows]]
     once = np.zeros(len(ops))

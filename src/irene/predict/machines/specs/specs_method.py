@@ -33,9 +33,7 @@ from irene.predict.machines.specs.specs_model import (
 from irene.predict.machines.specs.work import MIB, STREAM, Kernel, TreeWork
 from irene.predict.methods import fitted
 from irene.saved import Saved, numbers
-from irene.tree import KINDS
-
-ML, MODEL = KINDS.index("ml"), KINDS.index("model")
+from irene.tree import ML, MODEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,8 @@ from irene.predict.machines.specs.kernels import (
 from irene.predict.machines.specs.regression import with_floor
 from irene.predict.machines.specs.work import MIB, OTHER, Kernel, TreeWork
 from irene.saved import Saved
-from irene.tree import KINDS, ModelTree
+from irene.tree import ML, ModelTree
 
-ML = KINDS.index("ml")
 MODEL_WEIGHT = 20.0
 """Weight of a whole model's measurement against that of one module.
 
