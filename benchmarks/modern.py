@@ -26,11 +26,6 @@ import numpy as np
 from irene.predict.machines.finding import find_gpu, known_machines
 from irene.predict.machines.gpu.datasheet import Datasheet, distance
 from irene.predict.machines.gpu.gpu_device import known_sheets
-from irene.predict.machines.gpu.kernel_exam import (
-    TimeExam,
-    error_percent,
-    examine_time,
-)
 from irene.predict.machines.gpu.kernel_fitting import fit_roofline
 from irene.predict.machines.gpu.kernel_models import WAITED
 from irene.predict.machines.gpu.kernel_ops import (
@@ -44,6 +39,11 @@ from irene.predict.machines.gpu.kernel_tables import (
     KernelTable,
     gpu_folders,
     read_tables,
+)
+from irene.predict.machines.gpu.kernel_training import (
+    TimeExam,
+    error_percent,
+    examine_time,
 )
 from irene.predict.machines.gpu.kernel_work import seconds_of, work_of
 

@@ -154,7 +154,7 @@ def _nodes(joiner: Joiner, key: TreeKey) -> list[MeasuredNode]:
     """The nodes of a trace that do something, as a profiler would name them."""
     traced = joiner._trace(key)
     assert traced is not None, joiner.unknown
-    tree, work = traced
+    tree, work, _ = traced
     rows: dict[int, int] = {}
     nodes: list[MeasuredNode] = []
     for node in tree.nodes():

@@ -27,12 +27,7 @@ TWICE = 1.995
 
 
 def human(value: float, unit: str = "") -> str:
-    """A number in units of 1000, at most four digits: `178.8 G`, `1.57 k`, `12`.
-
-    Args:
-        value: Any non-negative number.
-        unit: Appended to the prefix (`B`, `J`, `FLOP`).
-    """
+    """A number in units of 1000, at most four digits: `178.8 G`, `1.57 k`, `12 B`."""
     step = 0
     while value >= 999.95 and step < len(STEPS) - 1:
         value /= 1000
@@ -45,11 +40,7 @@ def human(value: float, unit: str = "") -> str:
 
 
 def human_energy(joules: float) -> str:
-    """An energy in the unit that suits it: `54.8 J`, `123.4 mJ`, `1.20 kJ`.
-
-    Args:
-        joules: Any number, J; not-a-number is unknown and shown as a dash.
-    """
+    """An energy in the unit that suits it: `54.8 J`, `1.20 kJ`; a dash for NaN."""
     if math.isnan(joules):
         return UNKNOWN
     size, unit = _energy_step(joules)
@@ -85,11 +76,7 @@ def human_spread(energy: Energy) -> str:
 
 
 def human_width(width: float) -> str:
-    """Half an interval in words: `± 12 %`; of twice and more `within a factor 2.4`.
-
-    Args:
-        width: In log units.
-    """
+    """Half an interval, in log units, in words: `± 12 %`, `within a factor 2.4`."""
     factor = math.exp(width)
     if factor >= TWICE:
         return f"within a factor {factor:.2g}"
@@ -97,11 +84,7 @@ def human_width(width: float) -> str:
 
 
 def human_error(share: float) -> str:
-    """An error beside the value in words: `± 12 %`; past all of it, where it ends.
-
-    Args:
-        share: Half the interval as a share of the value.
-    """
+    """An error beside the value in words: `± 12 %`; past all of it, where it ends."""
     if share < 1:
         return f"± {100 * share:.0f} %"
     return f"from nothing to {1 + share:.1f} times the value"

@@ -65,12 +65,7 @@ def _plain(value: Any, names: tuple[str, ...] = ()) -> Any:
 
 
 def flat_row(of: Any, *left_out: str) -> dict[str, Any]:
-    """The fields of a dataclass as cells of a table; an energy has its ends beside it.
-
-    Args:
-        of: Has one energy at most.
-        left_out: Fields that have no cell.
-    """
+    """Fields of a dataclass as cells of a table; its energy has ends beside it."""
     row: dict[str, Any] = {}
     for each in fields(of):
         value = getattr(of, each.name)

@@ -213,11 +213,7 @@ def checked_content(
 
 @contextmanager
 def fields_of(problem: str) -> Iterator[None]:
-    """Say in one way that fields are not what they should be.
-
-    Args:
-        problem: In words, such as `not a predictor`.
-    """
+    """Say in one way that fields are not what they should be."""
     try:
         yield
     except FormatError:

@@ -206,10 +206,6 @@ class RunSpec:
     def asked(cls, model: str, options: Mapping[str, Any]) -> RunSpec:
         """The run that keyword arguments describe.
 
-        Args:
-            model: What to call the model.
-            options: By name; what is None is left open.
-
         Raises:
             UsageError: A name is unknown; the message has the right one.
             SpecError: A value is impossible.

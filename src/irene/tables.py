@@ -14,12 +14,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
 
 def csv_of_rows(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """The text of a CSV file; numbers in full, nothing where a value is None.
-
-    Args:
-        names: Of the columns.
-        rows: As many values each.
-    """
+    """The text of a CSV file; numbers in full, nothing where a value is None."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_inert, names))
@@ -45,20 +40,12 @@ def _inert(cell: Any) -> Any:
 
 
 def csv_of_columns(columns: Mapping[str, Iterable[Any]]) -> str:
-    """The text of a CSV file.
-
-    Args:
-        columns: Values of one length, by name.
-    """
+    """The text of a CSV file."""
     return csv_of_rows(list(columns), zip(*columns.values(), strict=True))
 
 
 def csv_of_records(records: Iterable[Mapping[str, Any]]) -> str:
-    """The text of a CSV file.
-
-    Args:
-        records: All have the same keys, which are the first line.
-    """
+    """The text of a CSV file of records that all have the same keys."""
     several = list(records)
     names = list(several[0]) if several else []
     return csv_of_rows(names, ([record[name] for name in names] for record in several))
@@ -84,11 +71,6 @@ class Arrow(NamedTuple):
 def pyarrow(
     why: str = "Parquet files and stores need pyarrow", extra: str = "data"
 ) -> Arrow:
-    """The modules `pyarrow` and `pyarrow.parquet`.
-
-    Args:
-        why: Begin of the message where they are missing.
-        extra: Of this package, that has them.
-    """
+    """The modules `pyarrow` and `pyarrow.parquet`."""
     missing = f"{why}: pip install 'irene-energy[{extra}]'"
     return Arrow(library("pyarrow", missing), library("pyarrow.parquet", missing))

@@ -14,13 +14,15 @@ from irene.errors import UsageError
 
 
 @contextmanager
-def trying_to(do: str, path: Path | str) -> Iterator[None]:
+def trying_to(
+    do: str, path: Path | str, refuse: type[UsageError] = UsageError
+) -> Iterator[None]:
     """Say in one way that something cannot be done to a file."""
     try:
         yield
     except OSError as error:
         told = f"cannot {do} {path}: {error.strerror or error}"
-        raise UsageError(told) from error
+        raise refuse(told) from error
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from irene.predict.intervals import (
     COVERAGE,
     LEVELS,
     Beyond,
+    Doubt,
     Widths,
     covering_error,
     group_width,
@@ -220,7 +221,7 @@ def beyond_of(tree: ModelTree, doubt: np.ndarray, cause: str = "far") -> Beyond:
     assert tree.energy is not None
     joules = tree.energy.joules
     own_j = tree.columns.own(joules)
-    return Beyond.of(cause, "far away", tree, own_j, doubt)
+    return Beyond.of(tree, own_j, [Doubt(cause, "far away", doubt)])[0]
 
 
 def test_what_lies_beyond_is_weighed_by_its_energy() -> None:

@@ -114,28 +114,9 @@ def predict_run(
     Raises:
         UsageError: The model is unknown, or a size or setting is impossible.
     """
-    spec = spec.resolved(machine)
-    model: Any = spec.model if source is None else source
-    why = None
-    if _can_be_served(spec, machine, device):
-        try:
-            if isinstance(model, Changed):
-                model = model.fields()
-            elif not isinstance(model, str | Path):
-                name = getattr(model, "_name_or_path", "") or model.model_type
-                spec, model = spec.of(name), model.to_dict()
-            return _on(machine, served(model, spec, limits), step_s)
-        except ConfigError as error:
-            why = str(error)
-            model = spec.model if source is None else source
-    _refuse_untraced(spec, machine, step_s, why)
-    tree = _on(
-        machine, tree_of_run(spec, limits=limits, source=model, device=device), None
-    )
-    if why is None:
-        return tree
-    note = f"extrapolation: traced, not as an engine would serve it: {why}"
-    return tree.with_notes(note)
+    run = spec.resolved(machine)
+    tree, notes = _tree_of(run, machine, source, step_s, device, limits)
+    return _on(machine, tree, step_s).with_notes(*notes)
 
 
 def predict_runs(
@@ -143,18 +124,14 @@ def predict_runs(
 ) -> list[ModelTree | Exception]:
     """Predict several runs on a machine, as `predict_run` does each; or say why not.
 
-    Args:
-        specs: The runs.
-        machine: The machine; one that was fitted finds the kernels of all together.
+    A machine that was fitted finds the kernels of all of them together.
     """
     found: dict[int, ModelTree | Exception] = {}
     traced: dict[int, ModelTree] = {}
     for place, spec in enumerate(specs):
         try:
             if isinstance(machine, Predictor):
-                run = spec.resolved(machine)
-                _refuse_untraced(run, machine, None, None)
-                traced[place] = tree_of_run(run)
+                traced[place], _ = _tree_of(spec.resolved(machine), machine)
             else:
                 found[place] = predict_run(spec, machine)
         except Exception as error:  # noqa: BLE001  whatever it is, it is of this one
@@ -163,6 +140,32 @@ def predict_runs(
         predicted = machine.predict_all(list(traced.values()))
         found |= zip(traced, predicted, strict=True)
     return [found[place] for place in range(len(specs))]
+
+
+def _tree_of(
+    spec: RunSpec,
+    machine: Machine,
+    source: str | Path | PretrainedConfig | Changed | None = None,
+    step_s: float | None = None,
+    device: str = "meta",
+    limits: Limits | None = None,
+) -> tuple[ModelTree, list[str]]:
+    """The tree of a resolved run, and what to say of one that no engine could serve."""
+    model: Any = spec.model if source is None else source
+    why, notes = None, []
+    if _can_be_served(spec, machine, device):
+        try:
+            if isinstance(model, str | Path):
+                return served(model, spec, limits), []
+            if isinstance(model, Changed):
+                return served(model.fields(), spec, limits), []
+            name = getattr(model, "_name_or_path", "") or model.model_type
+            return served(model.to_dict(), spec.of(name), limits), []
+        except ConfigError as error:
+            why = str(error)
+            notes = [f"extrapolation: traced, not as an engine would serve it: {why}"]
+    _refuse_untraced(spec, machine, step_s, why)
+    return tree_of_run(spec, limits=limits, source=model, device=device), notes
 
 
 def _on(machine: Machine, tree: ModelTree, step_s: float | None) -> ModelTree:

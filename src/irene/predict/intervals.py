@@ -12,13 +12,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats, Ints
 from irene.energy import SharedError
 from irene.human import human_width
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.tree import KINDS, ModelTree
 
 LEVELS = ("ml", "module", "model")
@@ -57,6 +58,24 @@ HeldOut = list[dict[str, Floats]]
 trees that was held out."""
 
 
+class Doubt(NamedTuple):
+    """How uncertain something that was never measured makes single rows.
+
+    Attributes:
+        cause: Names the error.
+        words: What is beyond.
+        rows: Half the interval that each row would have alone, in log units.
+        is_assumed: Whether no measurement could tell that.
+        is_beyond: Whether it goes beyond what was measured.
+    """
+
+    cause: str
+    words: str
+    rows: Floats
+    is_assumed: bool = False
+    is_beyond: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Beyond:
     """Something that was never measured, and how much it makes energies uncertain.
@@ -79,50 +98,26 @@ class Beyond:
 
     @classmethod
     def of(
-        cls,
-        cause: str,
-        words: str,
-        tree: ModelTree,
-        own_j: Floats,
-        doubt: Floats,
-        is_assumed: bool = False,
-        is_beyond: bool = True,
-    ) -> Beyond:
-        """A cause by the rows it touches; what they have in common adds up.
+        cls, tree: ModelTree, own_j: Floats, doubts: Sequence[Doubt]
+    ) -> list[Beyond]:
+        """Causes by the rows they touch; what rows have in common adds up.
 
         Args:
-            cause: Names the error.
-            words: What is beyond.
             tree: Folded or not.
             own_j: Energy of every row without its children, J.
-            doubt: Half the interval of every row that it would have alone, log units.
-            is_assumed: Whether no measurement could tell that.
-            is_beyond: Whether it goes beyond what was measured.
+            doubts: Each cause, in its rows.
         """
-        told = cause, words, doubt, is_assumed, is_beyond
-        return cls.several(tree, own_j, [told])[0]
-
-    @classmethod
-    def several(
-        cls,
-        tree: ModelTree,
-        own_j: Floats,
-        causes: Sequence[tuple[str, str, Floats, bool, bool]],
-    ) -> list[Beyond]:
-        """Several causes, each with its words and doubts, as `of` has one."""
-        if not causes:
+        if not doubts:
             return []
-        doubts = np.column_stack([doubt for _, _, doubt, _, _ in causes])
-        each = np.column_stack([doubts, doubts > 0, np.ones(len(own_j))])
+        columns = np.column_stack([each.rows for each in doubts])
+        each = np.column_stack([columns, columns > 0, np.ones(len(own_j))])
         sums = tree.columns.inclusive(each * own_j[:, None], tree.structure.levels)
         whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
-        widths = np.ascontiguousarray((sums[:, : len(causes)] / whole[:, None]).T)
-        shares = (sums[0, len(causes) : -1] / whole[0]).tolist()
+        widths = np.ascontiguousarray((sums[:, : len(doubts)] / whole[:, None]).T)
+        shares = (sums[0, len(doubts) : -1] / whole[0]).tolist()
         return [
-            cls(cause, words, width, share, is_assumed, is_beyond)
-            for (cause, words, _, is_assumed, is_beyond), width, share in zip(
-                causes, widths, shares, strict=True
-            )
+            cls(doubt.cause, doubt.words, width, share, *doubt[3:])
+            for doubt, width, share in zip(doubts, widths, shares, strict=True)
         ]
 
     @property
@@ -182,15 +177,8 @@ class Widths(Saved):
     beyond: Mapping[str, float] = field(default_factory=dict)
     drift: float = 0.0
 
-    def of(
-        self, kinds: npt.NDArray[np.int64], is_indirect: npt.NDArray[np.bool_]
-    ) -> Floats:
-        """Half-width of every node within what was measured.
-
-        Args:
-            kinds: Index into `KINDS` of every node.
-            is_indirect: Whether a primitive was never measured by itself.
-        """
+    def of(self, kinds: Ints, is_indirect: Bools) -> Floats:
+        """Half-width of every node within what was measured."""
         by_kind = [self.inside["ml" if kind == "math" else kind] for kind in KINDS]
         widths = np.array(by_kind)[kinds]
         return np.where(is_indirect, np.maximum(widths, self.streams), widths)
@@ -200,12 +188,7 @@ class Widths(Saved):
         return self.beyond.get(cause, BEYOND[cause])
 
     def shared(self, cause: str, tokens: int) -> SharedError:
-        """The part of a whole run's error that other runs share.
-
-        Args:
-            cause: Names it.
-            tokens: Of the run: errors of runs of other sizes are less alike.
-        """
+        """The part of a run's error that others share; those of other sizes less."""
         whole = self.inside["model"]
         own = whole * math.sqrt(0.5) if self.own is None else min(self.own, whole)
         place = {"tokens": self.drift**2 * math.log2(max(tokens, 1))}
@@ -224,9 +207,6 @@ def widths_of(groups: Iterable[Mapping[str, Floats]]) -> dict[str, float]:
 
     A module has fewer of the parts that the whole has, whose errors even out: its
     interval is never the narrower one.
-
-    Args:
-        groups: For every held-out group, the errors of its nodes by level.
     """
     several = list(groups)
     widths = {

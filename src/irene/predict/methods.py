@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
+from irene.arrays import Floats
 from irene.errors import UsageError
-from irene.saved import Floats
 
 if TYPE_CHECKING:
     from irene.dataset.table import NodeTable
@@ -139,10 +139,6 @@ def _check_value(option: str, value: object, default: object) -> None:
 
 def fitted(learned: Learned | None, name: str) -> Learned:
     """What a method has learned.
-
-    Args:
-        learned: None as long as `fit` was not called.
-        name: Name of the method.
 
     Raises:
         UsageError: It has learned nothing yet.

@@ -52,9 +52,6 @@ def composite_call(
     """The function that runs in a frame, and the arguments it was called with.
 
     Must be asked before the function gives its arguments new values.
-
-    Args:
-        frame: A running Python function that has run no torch call yet.
     """
     code, values = frame.f_code, frame.f_locals
     names = list(code.co_varnames)

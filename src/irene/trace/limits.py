@@ -17,6 +17,7 @@ from irene.errors import LimitError, SpecError
 from irene.spec import RunSpec
 
 DEEPEST = 20
+LAYER_WORDS = ("layers", "n_layer", "blocks", "depth", "depths", "stages")
 OVERRIDE = "set IRENE_NO_LIMITS=1 or give --no-limits if you mean it"
 
 
@@ -46,9 +47,15 @@ class Limits:
         """
         layers = experts = 1
         for name, value in _numbers(config):
-            self._check_number(name, value)
             field = name.rpartition(".")[2]
-            if _counts_layers(field):
+            counts_layers = field.endswith(LAYER_WORDS)
+            limit = self.layers if counts_layers else self.config_number
+            if abs(value) > limit:
+                raise LimitError(
+                    f"the config asks for {name}={value:,}, the limit is {limit:,}; "
+                    f"{OVERRIDE}"
+                )
+            if counts_layers:
                 layers = max(layers, value)
             if "expert" in field and "size" not in field and "dim" not in field:
                 experts = max(experts, value)
@@ -56,15 +63,6 @@ class Limits:
             raise LimitError(
                 f"the config asks for {layers} layers of {experts} experts, "
                 f"more than {self.modules:,} modules; {OVERRIDE}"
-            )
-
-    def _check_number(self, name: str, value: int) -> None:
-        counts = _counts_layers(name.rpartition(".")[2])
-        limit = self.layers if counts else self.config_number
-        if abs(value) > limit:
-            raise LimitError(
-                f"the config asks for {name}={value:,}, the limit is {limit:,}; "
-                f"{OVERRIDE}"
             )
 
     def check_spec(self, spec: RunSpec) -> None:
@@ -98,13 +96,6 @@ def _numbers(values: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str,
             yield from _numbers(value, name, depth + 1)
     elif isinstance(values, int) and not isinstance(values, bool):
         yield (name, values)
-
-
-LAYER_WORDS = ("layers", "n_layer", "blocks", "depth", "depths", "stages")
-
-
-def _counts_layers(field: str) -> bool:
-    return field.endswith(LAYER_WORDS)
 
 
 DEFAULT_LIMITS = Limits()

@@ -23,13 +23,7 @@ _results: dict[Any, Any] = {}
 
 
 def run_remembered(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Run an op on meta tensors, or repeat the result it had for equal arguments.
-
-    Args:
-        func: An aten or custom op.
-        args: Its arguments; tensors among them are on the meta device.
-        kwargs: Its keyword arguments.
-    """
+    """Run an op on meta tensors, or repeat the result it had for equal arguments."""
     if any(returned.alias_info for returned in func._schema.returns):
         return func(*args, **kwargs)  # a view, or written in place
     try:

@@ -17,6 +17,7 @@ from typing import Any
 
 from irene.errors import ConfigError
 from irene.trace.gguf_header import Header, header_of, read_header
+from irene.whole_file import trying_to
 
 GGUF, SAFETENSORS, INDEX = ".gguf", ".safetensors", ".safetensors.index.json"
 ONNX = ".onnx"
@@ -104,13 +105,11 @@ def read_model_file(path: Path) -> dict[str, Any]:
     """
     if onnx_path(path) is not None:
         raise ConfigError(f"{path} has a graph, and no config that could be served")
-    try:
+    with trying_to("read", path, ConfigError):
         if path.name.lower().endswith(GGUF):
             state = path.stat()
             return dict(_read_gguf(path, (state.st_mtime_ns, state.st_size)))
         return _config_beside(path)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
 
 
 # GGUF -------------------------------------------------------------------------
@@ -139,12 +138,7 @@ def _whole_header(path: Path) -> Header:
 
 
 def gguf_config(data: bytes, name: str) -> dict[str, Any]:
-    """The config that the beginning of a GGUF file says.
-
-    Args:
-        data: The file as far as its weights.
-        name: What errors call it.
-    """
+    """The config that the beginning of a GGUF file says."""
     return _config_of(read_header(data, name), Path(name))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from irene.errors import ConfigError, NoAttentionError
 from irene.spec import RunSpec
 from irene.trace.limits import Limits
-from irene.trace.sources import quiet, short
+from irene.trace.sources import config_digest, quiet, short
 from irene.trace.twins import find_config
 from irene.trace.values import carrying_values
 
@@ -52,11 +50,7 @@ class Resolved:
     @property
     def digest(self) -> str:
         """16 hex digits of the config and class."""
-        fields = self.config.to_dict()
-        for volatile in ("transformers_version", "_name_or_path"):
-            fields.pop(volatile, None)
-        text = json.dumps([self.auto_class, fields], sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return config_digest(self.auto_class, self.config.to_dict())
 
 
 def resolve(
@@ -107,10 +101,6 @@ def _make_config(
 
 def config_of(model_type: str, fields: Mapping[str, Any]) -> PretrainedConfig:
     """A config of transformers that names no code to be run.
-
-    Args:
-        model_type: One that transformers has built in.
-        fields: All other fields, of a stranger perhaps.
 
     Raises:
         ConfigError: A field is not what every config has there.
@@ -174,10 +164,7 @@ def _class_of(config: PretrainedConfig, model_class: str | None) -> str:
 def build(resolved: Resolved, spec: RunSpec, device: str = "meta") -> nn.Module:
     """A model from its config, with random or no weights.
 
-    Args:
-        resolved: What to build.
-        spec: Dtype and attention; `train` builds it in training mode.
-        device: `meta` for shapes alone, `cpu` or `cuda` for a model that can run.
+    Dtype and attention are the run's; `train` builds it in training mode.
 
     Raises:
         ConfigError: transformers cannot build it.

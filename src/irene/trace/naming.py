@@ -6,11 +6,7 @@ from torch import nn
 
 
 class ModuleNames:
-    """Looks up what a module is called where.
-
-    Args:
-        model: The model at the root of all paths.
-    """
+    """Looks up what a module is called where."""
 
     def __init__(self, model: nn.Module) -> None:
         self._paths: dict[int, list[str]] = {}
@@ -28,26 +24,12 @@ class ModuleNames:
                 self._owner.setdefault(id(parameter), path)
 
     def path(self, module: nn.Module, caller: str | None) -> str:
-        """Dotted path of a module; of several, the one below its caller.
-
-        Args:
-            module: A module of the model.
-            caller: Path of the module that calls it, None for the model itself.
-        """
+        """Dotted path of a module; of several, the one below its caller."""
         paths = self._paths[id(module)]
         if caller is None:
             return paths[0]
         prefix = f"{caller}." if caller else ""
         return next((path for path in paths if path.startswith(prefix)), paths[0])
-
-    @staticmethod
-    def relative(path: str, parent: str) -> str:
-        """A path as seen from its parent; with a leading "/" if it is not below it."""
-        if not parent:
-            return path
-        if path.startswith(f"{parent}."):
-            return path[len(parent) + 1 :]
-        return f"/{path}"
 
     def children(self, path: str) -> set[str]:
         """Names of the modules directly below a path."""

@@ -44,10 +44,6 @@ def _library(name: str = "onnx") -> Any:
 def trace_onnx(path: Path, spec: RunSpec) -> ModelTree:
     """The tree of a graph, which has its own types.
 
-    Args:
-        path: Of the file; weights that lie beside it are not read.
-        spec: The run; sizes count where the graph leaves them open.
-
     Raises:
         ConfigError: It cannot be read, or has ops that are not known here.
         SpecError: Something else than a forward pass is asked for.
@@ -117,9 +113,6 @@ def _has_reference(op: str) -> bool:
 
 class Running:
     """A graph that runs on shapes.
-
-    Args:
-        model: A ModelProto.
 
     Attributes:
         graph: Its graph.

@@ -83,11 +83,6 @@ class Tensor:
 class Node:
     """What runs for one node of a graph.
 
-    Args:
-        inputs: Tensors, and arrays of numpy where they are known.
-        given: Attributes of the node.
-        outputs: What comes out, in order and stored once, as far as onnx can say.
-
     Attributes:
         primitives: Functions of torch, shapes of their inputs, and the math ops that
             each runs.

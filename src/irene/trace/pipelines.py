@@ -46,12 +46,7 @@ class _Call:
 
 
 class Rehearsed(nn.Module):
-    """What a call of a pipeline ran, one call of each kind.
-
-    Args:
-        models: Of the pipeline, by name.
-        calls: What was called, in its order.
-    """
+    """What a call of a pipeline ran, one call of each kind."""
 
     def __init__(self, models: Mapping[str, nn.Module], calls: list[_Call]) -> None:
         super().__init__()
@@ -72,11 +67,6 @@ class Rehearsed(nn.Module):
 
 def rehearsed(pipeline: Any, inputs: Any, batch_size: int) -> Rehearsed:
     """Call a pipeline without running its models.
-
-    Args:
-        pipeline: Whose models are in `components`.
-        inputs: What it is called with, by name; None for a prompt.
-        batch_size: Prompts, where no inputs are given.
 
     Raises:
         UsageError: It needs inputs, or its own code fails.
@@ -182,12 +172,7 @@ def _answer(module: nn.Module, args: Any, kwargs: Any) -> Any:
 
 
 def counted(tree: ModelTree, counts: list[int]) -> ModelTree:
-    """The tree of what was rehearsed, with what was called several times as often.
-
-    Args:
-        tree: Of one call of each kind.
-        counts: How often each was called.
-    """
+    """The tree of what was rehearsed, with what was called several times as often."""
     columns, members, place = tree.columns, {}, 0
     rows, count = tree.children_of(0), columns.count.copy()
     for row, times in zip(rows, counts, strict=True):

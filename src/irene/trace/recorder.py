@@ -30,6 +30,7 @@ from irene.trace.primitives import (
 from irene.trace.values import keeping_literals, run_with_values
 from irene.trace.watchers import WatchFunctions, WatchMath
 from irene.tree import Signature, TreeBuilder
+from irene.tree.document import relative_path
 
 ACCESSORS = ("get", "set", "delete")
 """Attribute access (`tensor.shape`), which a function mode sees as calls."""
@@ -86,10 +87,6 @@ class _Composite:
 
 class Recorder:
     """Watches one run of a model.
-
-    Args:
-        model: The model.
-        captor: Is handed the call behind every node, if anybody wants them.
 
     Attributes:
         builder: The nodes so far.
@@ -148,7 +145,7 @@ class Recorder:
         op = type(module).__name__
         handle = self.builder.add(
             parent.handle if parent else -1,
-            self.names.relative(path, parent.path) if parent else "",
+            relative_path(path, parent.path) if parent else "",
             "model" if parent is None else "ml" if primitive else "module",
             op,
         )

@@ -20,6 +20,7 @@ from irene.errors import ConfigError, IreneError, UnknownModelError
 from irene.trace import catalogue
 from irene.trace.limits import Limits
 from irene.trace.model_files import is_model_file, read_model_file
+from irene.whole_file import trying_to
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -135,7 +136,8 @@ def locate(model: str | Path) -> Source:
     known, name = _KNOWN.get(), str(model)
     path = _config_path(model) if known is None else None
     if path is not None:
-        _check_readable(path)
+        with trying_to("read", path, ConfigError):  # before anything heavy is loaded
+            path.open("rb").close()
         return Source(name, str(path), path=path)
     if known is not None and name in known.configs:
         return Source(name, "a config that was given", fields=known.configs[name])
@@ -158,18 +160,19 @@ def config_key(source: Source) -> str:
         return _entry_key(entry.name)
     fields = entry.config if entry else source.fields
     assert fields is not None
-    return _digest(source.usual_class, fields)
+    return config_digest(source.usual_class, fields)
 
 
 @cache
 def _entry_key(name: str) -> str:
     entry = catalogue.entries()[name]
-    return _digest(entry.auto_class, entry.config)
+    return config_digest(entry.auto_class, entry.config)
 
 
-def _digest(usual_class: str | None, fields: Mapping[str, Any]) -> str:
+def config_digest(built_as: str | None, fields: Mapping[str, Any]) -> str:
+    """16 hex digits of a config and of the class that is built."""
     plain = {k: v for k, v in fields.items() if k not in VOLATILE}
-    text = json.dumps([usual_class, plain], sort_keys=True, default=str)
+    text = json.dumps([built_as, plain], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -189,25 +192,17 @@ def _config_path(model: str | Path) -> Path | None:
         return None
 
 
-def _check_readable(path: Path) -> None:
-    """Notice a file that cannot be read, before anything heavy is loaded."""
-    try:
-        path.open("rb").close()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-
-
 def _read_file(path: Path, limits: Limits) -> Mapping[str, Any]:
-    try:
+    with trying_to("read", path, ConfigError):
         size = path.stat().st_size
         if size > limits.config_bytes:
             raise ConfigError(
                 f"{path} has {size:,} bytes, more than a config's "
                 f"{limits.config_bytes:,}: is it the weights?"
             )
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        text = path.read_bytes()
+    try:
+        fields = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}") from error
     if not isinstance(fields, dict):

@@ -112,14 +112,7 @@ def trace_spec(
     source: str | Path | PretrainedConfig | None = None,
     device: str = "meta",
 ) -> ModelTree:
-    """Trace the run that a spec describes.
-
-    Args:
-        spec: The run.
-        limits: What is refused; by default `DEFAULT_LIMITS`.
-        source: The config, where the spec's model is only its name.
-        device: Where to run.
-    """
+    """Trace the run that a spec describes."""
     limits = checked_run(spec, limits)
     if (path := onnx_path(spec.model if source is None else source)) is not None:
         return trace_onnx(path, spec)
@@ -170,15 +163,7 @@ def trace_built(
     device: str = "meta",
     notes: tuple[str, ...] = (),
 ) -> ModelTree:
-    """Trace a model that was built from a config, with inputs of the size asked for.
-
-    Args:
-        model: The model; it is left as it is.
-        resolved: What it was built from.
-        spec: The run.
-        device: Where the model is.
-        notes: What a reader should know first.
-    """
+    """Trace a model that was built from a config, with inputs of the size asked for."""
     reach = reach_of(model)
     spec = reach.fit(spec)
     notes += reach.notes(spec)
@@ -197,12 +182,7 @@ def trace_module(
 ) -> ModelTree:
     """Trace a model that is there, on meta copies of its weights or as it is.
 
-    Args:
-        model: The model.
-        inputs: As for `trace`.
-        run: Options of a run, by the names of the fields of `RunSpec`.
-        device: As for `trace`.
-        limits: As for `trace`.
+    Options of the run are by the names of the fields of `RunSpec`.
     """
     spec = spec_of_module(model, inputs, run)
     checked_run(spec, limits)
@@ -274,15 +254,6 @@ def run_recorded(
     captor: Captor | None = None,
 ) -> ModelTree:
     """Run one phase of a model under a recorder.
-
-    Args:
-        model: The model.
-        inputs: Its inputs, as keyword arguments, a tuple or a single tensor.
-        spec: The phase and sizes.
-        provenance: How the tree comes about; versions are added.
-        notes: What a reader should know.
-        device: `meta` to run on meta copies of the weights.
-        captor: Is handed the call behind every node.
 
     Returns:
         The tree, unfolded. Its rows are in the order of the builder that the captor

@@ -51,10 +51,6 @@ USUAL_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 def find_config(model: str | Path, limits: Limits) -> Source:
     """Where a config is, with its fields: those of its twin, if it has one.
 
-    Args:
-        model: Catalogue name, Hugging Face id, path of a config or of weights.
-        limits: What is refused.
-
     Raises:
         UnknownModelError: Nothing answers to that name.
         ConfigError: The config cannot be read.
@@ -66,11 +62,7 @@ def find_config(model: str | Path, limits: Limits) -> Source:
 
 
 def twin(fields: Mapping[str, Any]) -> catalogue.Entry | None:
-    """The entry of the catalogue that a config is that of; None if of none.
-
-    Args:
-        fields: As published.
-    """
+    """The entry of the catalogue that a config is that of; None if of none."""
     given = _plain(fields)
     named = fields.get("architectures")
     for entry in catalogue.entries().values():

@@ -80,10 +80,8 @@ def quantized_as_run(
 ) -> Iterator[tuple[str, ...]]:
     """Within it quantised layers run on the meta device; gives notes of them.
 
-    Args:
-        model: The model.
-        weights: Meta copies of its weights by name; those of quantised layers become
-            bytes.
+    Meta copies of the weights are given by name; those of quantised layers become
+    bytes.
     """
     changed: dict[str, Any] = {
         name: module
@@ -108,14 +106,7 @@ def quantized_as_run(
 def linear_as_stored(
     x: torch.Tensor, stored: torch.Tensor, shape: tuple[int, int], bias: Any = None
 ) -> torch.Tensor:
-    """A product with weights of few bits, in ops that every device has.
-
-    Args:
-        x: Activations.
-        stored: The weights, several of them in one element perhaps.
-        shape: Of the weights: features out and in.
-        bias: Is added, if there is one.
-    """
+    """A product with weights of few bits, in ops that every device has."""
     size = shape[0] * shape[1]
     wide = -(-size // stored.numel())
     values = stored.reshape(-1, 1).expand(-1, wide).to(x.dtype)

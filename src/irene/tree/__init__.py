@@ -14,13 +14,27 @@ How trees look to people is in `irene.show`, which `irene.presented` reaches.
 """
 
 from irene.tree.builder import TreeBuilder
-from irene.tree.columns import KINDS, Columns, Cost, EnergyColumns, Signature
+from irene.tree.columns import (
+    KINDS,
+    MATH,
+    ML,
+    MODEL,
+    MODULE,
+    Columns,
+    Cost,
+    EnergyColumns,
+    Signature,
+)
 from irene.tree.document import SCHEMA, load
 from irene.tree.model_tree import OWN, ModelTree
 from irene.tree.node import Node
 
 __all__ = [
     "KINDS",
+    "MATH",
+    "ML",
+    "MODEL",
+    "MODULE",
     "OWN",
     "SCHEMA",
     "Columns",

@@ -18,6 +18,7 @@ from irene.energy import SharedError, Source
 from irene.errors import UsageError
 
 KINDS = ("model", "module", "ml", "math")
+MODEL, MODULE, ML, MATH = range(len(KINDS))
 SOURCES: tuple[Source, ...] = get_args(Source)
 
 Shape = tuple[int, ...]
@@ -157,12 +158,7 @@ class Columns:
     def own(
         self, values: npt.NDArray[Any], parent: Ints | None = None
     ) -> npt.NDArray[Any]:
-        """What of `values` is of each row alone: without its children, times counts.
-
-        Args:
-            values: One per node, children included.
-            parent: What `parents` answers, if it is known already.
-        """
+        """What of `values` is of each row alone: without its children, times counts."""
         below = np.zeros_like(values)
         parent = self.parents() if parent is None else parent
         np.add.at(below, parent[1:], (values * self.count)[1:])
@@ -172,12 +168,7 @@ class Columns:
     def inclusive(
         self, own: npt.NDArray[Any], levels: Sequence[Level] | None = None
     ) -> npt.NDArray[Any]:
-        """Own value plus, level by level from below, all children's.
-
-        Args:
-            own: One value, or one row of values, per node.
-            levels: What `levels` answers, if it is known already.
-        """
+        """Own value plus, level by level from below, all children's."""
         total = own.copy()
         for level in self.levels() if levels is None else levels:
             each = total[level.rows]
@@ -187,11 +178,7 @@ class Columns:
         return total
 
     def levels(self, parent: Ints | None = None) -> list[Level]:
-        """Rows of one depth, the deepest first, without the root.
-
-        Args:
-            parent: What `parents` answers, if it is known already.
-        """
+        """Rows of one depth, the deepest first, without the root."""
         parent = self.parents() if parent is None else parent
         found = []
         for depth in range(int(self.depth.max()), 0, -1):

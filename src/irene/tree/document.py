@@ -311,11 +311,7 @@ ENERGY_COLUMNS = ("energy_j", "low_j", "high_j", "source", "own_j", "share")
 
 
 def tree_csv(tree: ModelTree) -> str:
-    """The table as CSV, empty where nothing is known.
-
-    Args:
-        tree: Any tree; columns of energy are empty if it carries none.
-    """
+    """The table as CSV, empty where nothing is known."""
     columns = {n: v for n, v in _costs(tree).items() if n != "depth"}
     energies = {name: [None] * len(tree) for name in ENERGY_COLUMNS} | _energies(tree)
     if tree.energy is not None:
@@ -333,9 +329,6 @@ def tree_csv(tree: ModelTree) -> str:
 
 def tree_frame(tree: ModelTree) -> Any:
     """The table as a pandas DataFrame, not-a-number where nothing is known.
-
-    Args:
-        tree: Any tree; columns of energy are there if it carries energy.
 
     Raises:
         MissingExtraError: pandas is not installed.

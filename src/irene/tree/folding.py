@@ -123,11 +123,7 @@ def _subtree_classes(
 
 
 def unfold(tree: ModelTree) -> ModelTree:
-    """Every instance as a node of its own again, in its old place.
-
-    Args:
-        tree: Any tree; one without folded nodes is returned as it is.
-    """
+    """Every instance as a node of its own again, in its old place."""
     if not tree.members:
         return tree
     strings = {text: i for i, text in enumerate(tree.strings)}

@@ -72,11 +72,7 @@ class Generation:
 
 
 def generation_of(tree: ModelTree) -> Generation | None:
-    """What a predicted tree of phase `generate` says; None for other trees.
-
-    Args:
-        tree: A tree with energy, and with the features `time_s` and `static_j`.
-    """
+    """What a predicted tree of phase `generate` says; None for other trees."""
     spec, energy = tree.spec, tree.energy_of(0)
     if spec is None or spec.phase != "generate" or energy is None:
         return None

@@ -79,11 +79,7 @@ def _run_words(spec: RunSpec) -> Iterator[tuple[str, str]]:
 
 
 def units_of(tree: ModelTree) -> list[tuple[str, int]]:
-    """How many sequences and tokens a run has; inputs where it reads no tokens.
-
-    Args:
-        tree: Any tree; the answer is empty if it carries no spec.
-    """
+    """How many sequences and tokens a run has; inputs where it reads no tokens."""
     if (spec := tree.spec) is None:
         return []
     counts = (spec.batch_size, spec.tokens)
@@ -94,22 +90,14 @@ def units_of(tree: ModelTree) -> list[tuple[str, int]]:
 
 
 def energy_per_unit(tree: ModelTree) -> list[tuple[str, float]]:
-    """Energy per sequence and per token, J; per input where the model reads no tokens.
-
-    Args:
-        tree: Any tree; the answer is empty if it carries no energy or no spec.
-    """
+    """Energy per sequence and token, J; per input where no tokens are read."""
     if (energy := tree.energy_of(0)) is None:
         return []
     return [(unit, energy.joules / count) for unit, count in units_of(tree)]
 
 
 def run_time(tree: ModelTree) -> tuple[float, float, float] | None:
-    """How long a run takes, and the ends of its interval, s; None where nobody knows.
-
-    Args:
-        tree: Any tree; machines that were learned, and GPUs, predict times.
-    """
+    """How long a run takes, with its interval, s; None where nobody knows."""
     root = tree.root.features
     seconds = root.get("time_s")
     if not seconds:

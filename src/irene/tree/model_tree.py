@@ -19,6 +19,8 @@ from irene.presented import Drawing, presenter
 from irene.spec import RunSpec
 from irene.tree.columns import (
     KINDS,
+    ML,
+    MODULE,
     SOURCES,
     Columns,
     Cost,
@@ -170,7 +172,7 @@ class ModelTree:
         In a folded tree a path is that of the first of the equal modules, and the cost
         is of all of them.
         """
-        depth_of_module = self.columns.kind <= KINDS.index("module")
+        depth_of_module = self.columns.kind <= MODULE
         groups: dict[str, list[int]] = {}
         for row in np.flatnonzero(depth_of_module).tolist():
             groups.setdefault(self.paths[row], []).append(row)
@@ -182,8 +184,7 @@ class ModelTree:
         Costs of primitives add up to the total; energy that belongs to no primitive is
         under `OWN`.
         """
-        primitive = KINDS.index("ml")
-        rows = np.flatnonzero(self.columns.kind == primitive)
+        rows = np.flatnonzero(self.columns.kind == ML)
         order = np.argsort(self.columns.op[rows], kind="stable")
         ops, starts = np.unique(self.columns.op[rows][order], return_index=True)
         groups = np.split(rows[order], starts[1:]) if len(rows) else []
@@ -192,7 +193,7 @@ class ModelTree:
             for op, group in zip(ops.tolist(), groups, strict=True)
         }
         if self.own_j is not None:
-            above = self.columns.kind < primitive
+            above = self.columns.kind < ML
             own_j = float((self.own_j * self.multiplicity)[above].sum())
             costs[OWN] = Cost(int(self.multiplicity[above].sum()), 0, 0, 0, own_j)
         return dict(sorted(costs.items(), key=lambda item: item[1].rank))

@@ -33,6 +33,7 @@ from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Moe
 from irene.predict.machines.gpu.node_ops import NodeOps
+from irene.predict.machines.gpu.passes import OwnCosts
 from irene.predict.machines.gpu.run_likeness import APART, APART_AT, shared_errors
 from irene.predict.machines.gpu.serving_calibration import Calibration
 from irene.trace.serving.tree import serving_tree
@@ -259,7 +260,7 @@ def test_weights_that_no_serving_had_are_doubted_where_its_engine_had_none() -> 
     assert doubted(ops, sheet, "llama.cpp") == {}
 
 
-def kernels(*table: float) -> tuple[ModelTree, NodeOps, OpDoubts, np.ndarray]:
+def kernels(*table: float) -> tuple[ModelTree, NodeOps, OpDoubts, OwnCosts]:
     """A product of 3 J in both layers and experts of 1.9 J, of 10 J in all."""
     tree, rows = tree_of_own(), np.array([2, 4, 6])
     ops = (Gemm(8, 64, 64), Moe(8, 64, 64, 2, 8))
@@ -267,14 +268,15 @@ def kernels(*table: float) -> tuple[ModelTree, NodeOps, OpDoubts, np.ndarray]:
     nodes = NodeOps(rows, places, np.full(3, -1), ones, ones, ops, {})
     kinds = np.array([0.0, 1.0])
     doubts = OpDoubts(kinds, np.array(table), ("", ""), np.zeros(2))
-    return tree, nodes, doubts, np.array([3.0, 3.0, 1.9])
+    assert tree.energy is not None
+    own_j = tree.columns.own(tree.energy.joules)
+    own = OwnCosts(own_j, np.array([3.0, 3.0, 1.9]), ones, own_j, own_j)
+    return tree, nodes, doubts, own
 
 
 def whole_width(width: float, *table: float) -> tuple[float, list[Beyond]]:
-    tree, nodes, doubts, each_j = kernels(*table)
-    assert tree.energy is not None
-    own_j = tree.columns.own(tree.energy.joules)
-    widths, causes = doubts.widths(tree, nodes, each_j, own_j, width)
+    tree, nodes, doubts, own = kernels(*table)
+    widths, causes = doubts.widths(tree, nodes, own, width)
     assert widths[0] == pytest.approx(width)
     return float(with_beyond(widths, causes)[0]), causes
 
@@ -285,10 +287,8 @@ TABLES = math.hypot(0.2 * 6, 0.4 * 1.9) / 10
 
 def test_servings_hold_the_errors_of_tables_and_worse_tables_are_a_cause() -> None:
     assert whole_width(0.2, 0.2, 0.4) == (pytest.approx(0.2), [])
-    tree, nodes, doubts, each_j = kernels(0.2, 0.4)
-    assert tree.energy is not None
-    own_j = tree.columns.own(tree.energy.joules)
-    widths, _ = doubts.widths(tree, nodes, each_j, own_j, 0.2)
+    tree, nodes, doubts, own = kernels(0.2, 0.4)
+    widths, _ = doubts.widths(tree, nodes, own, 0.2)
     # A part has its own table, and what servings show beside tables.
     assert widths[6] == pytest.approx(math.hypot(0.4, math.sqrt(0.2**2 - TABLES**2)))
     whole, (cause,) = whole_width(0.1, 0.2, 0.4)

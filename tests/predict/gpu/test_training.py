@@ -17,10 +17,13 @@ from irene.predict.machines.gpu.gpu_device import (
     known_sheets,
     stand_in,
 )
-from irene.predict.machines.gpu.kernel_exam import examine_time
 from irene.predict.machines.gpu.kernel_ops import Gemm, GenerationAttention, Moe
 from irene.predict.machines.gpu.kernel_tables import read_tables
-from irene.predict.machines.gpu.kernel_training import train_devices, train_table
+from irene.predict.machines.gpu.kernel_training import (
+    examine_time,
+    train_devices,
+    train_table,
+)
 
 pytest.importorskip("lightgbm")
 pytest.importorskip("pyarrow")

@@ -107,8 +107,9 @@ def _print_coverage(result: Evaluation) -> None:
         name: {k: None if v is None else 100 * v for k, v in row.to_dict().items()}
         for name, row in inside.items()
     }
-    promised = f", {result.promised:.0%} promised" if result.promised else ""
-    print(*level_table(f"% inside the interval{promised}", percent), sep="\n")
+    promised = result.promised_coverage
+    told = f", {promised:.0%} promised" if promised else ""
+    print(*level_table(f"% inside the interval{told}", percent), sep="\n")
 
 
 def _remarks(result: Evaluation) -> list[str]:
@@ -121,7 +122,8 @@ def _remarks(result: Evaluation) -> list[str]:
             f"{outside} of {trees} trees go beyond what the predictor was measured on"
         )
     inside = result.coverage.model if result.coverage else None
-    if inside is not None and result.promised and inside < result.promised / 2:
+    promised = result.promised_coverage
+    if inside is not None and promised and inside < promised / 2:
         lines.append(
             f"only {inside:.0%} of whole models are inside their interval: is the data "
             "of the machine that the predictor is of? `irene calibrate` adapts one"

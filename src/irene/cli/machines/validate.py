@@ -142,7 +142,7 @@ def _print(examined: Examined) -> None:
             }
         }
         print("", *level_table("in their interval, %", inside), sep="\n")
-        if result.promised is not None:
-            print(f"promised: {result.promised:.0%}")
+        if result.promised_coverage is not None:
+            print(f"promised: {result.promised_coverage:.0%}")
     for note in examined.notes:
         print(f"note: {note}")

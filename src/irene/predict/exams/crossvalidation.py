@@ -9,20 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
+from irene.plain import Document
 from irene.predict.exams.splits import Fold, Split
 from irene.predict.intervals import LEVELS, covering_error, group_width
 from irene.predict.learning.join import Progress
 from irene.predict.machines.specs.specs_method import SpecsMethod
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Method
-from irene.saved import Floats
 from irene.tree import KINDS
 
 
@@ -62,13 +63,7 @@ many are done, of how many, and which was the last."""
 
 
 def predict_round(table: NodeTable, method: Method, fold: Fold) -> Predicted:
-    """Learn from some trees, predict the others without a look at their energy.
-
-    Args:
-        table: Measured trees.
-        method: Not fitted.
-        fold: Which trees are which.
-    """
+    """Learn from some trees, predict the others without a look at their energy."""
     test = table.take(fold.test)
     blind = replace(test, energy_j=np.full(len(test), np.nan))
     energy_j = method.fit(table.take(fold.train)).predict(blind)
@@ -81,12 +76,7 @@ def predict_round(table: NodeTable, method: Method, fold: Fold) -> Predicted:
 def rounds_here(
     table: NodeTable, make_method: Callable[[int], Method]
 ) -> PredictRounds:
-    """Rounds one after the other, in this process.
-
-    Args:
-        table: Measured trees.
-        make_method: A new method for a seed.
-    """
+    """Rounds one after the other, in this process."""
 
     def predict(
         rounds: Sequence[Round], progress: Progress | None = None
@@ -107,13 +97,7 @@ SCHEMA = "irene.crossvalidation/1"
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Mean of 100·|P−G|/G over the nodes of each level, %; NaN where there is none.
-
-    Attributes:
-        ml: Over the ML primitives.
-        module: Over the modules.
-        model: Over the whole models.
-    """
+    """Mean of 100·|P−G|/G over the nodes of each level, %; NaN where there is none."""
 
     ml: float
     module: float
@@ -166,7 +150,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class CrossValidation:
+class CrossValidation(Document):
     """What came out.
 
     Attributes:
@@ -181,6 +165,7 @@ class CrossValidation:
         node_errors: Errors of all nodes with every seed by level, %, sorted.
     """
 
+    schema: ClassVar = SCHEMA
     dataset: str
     method: str
     features: str
@@ -190,23 +175,14 @@ class CrossValidation:
     node_weighted: Errors
     seeds: tuple[int, ...] = (0,)
     node_errors: Mapping[str, Floats] = field(
-        default_factory=dict, compare=False, repr=False
+        default_factory=dict, compare=False, repr=False, metadata={"kept": False}
     )
 
     def to_dict(self) -> dict[str, object]:
         """The JSON document."""
-        document: dict[str, object] = {
-            "schema": SCHEMA,
-            "dataset": self.dataset,
-            "method": self.method,
-            "features": self.features,
-            "split": self.split,
-            "rows": [row.to_dict() for row in self.rows],
-            "average": self.average.to_dict(),
-            "node_weighted": self.node_weighted.to_dict(),
-        }
-        if len(self.seeds) > 1:
-            document["seeds"] = list(self.seeds)
+        document = Document.to_dict(self)
+        if len(self.seeds) == 1:
+            del document["seeds"]
         return document
 
 
@@ -294,7 +270,7 @@ class _Round:
     """
 
     percent: Floats
-    level: npt.NDArray[np.int64]
+    level: Ints
     unpredicted: int
 
     def errors(self) -> Errors:
@@ -341,19 +317,13 @@ def _coverages(rounds: Sequence[_Round]) -> list[Errors | None]:
 
 def _known(errors: Floats) -> Floats:
     """The errors that there are, sorted."""
-    found: Floats = np.sort(errors[~np.isnan(errors)])
-    return found
+    return np.sort(errors[~np.isnan(errors)])
 
 
 def mean_known(
     values: Sequence[float] | npt.NDArray[Any], weights: Floats | None = None
 ) -> float:
-    """Mean of what is known; NaN where nothing is.
-
-    Args:
-        values: NaN where unknown.
-        weights: How much each counts; None for all the same.
-    """
+    """Mean of what is known; NaN where nothing is."""
     known = np.asarray(values, dtype=np.float64)
     there = ~np.isnan(known)
     weights = weights if weights is None else weights[there]

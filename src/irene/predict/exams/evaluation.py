@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.dataset.table import NodeTable
+from irene.plain import Document
 from irene.predict.exams.crossvalidation import Errors, mean_known, percent_errors
 from irene.predict.intervals import with_beyond, worth_saying
 from irene.predict.learning.join import Joiner, Progress
@@ -18,12 +19,9 @@ from irene.predict.learning.training_runs import SavedMethod
 from irene.predict.machines.predictor import Predictor
 from irene.predict.machines.specs.regression import FLAGGED
 from irene.predict.machines.specs.specs_method import rows_alone_j
-from irene.saved import Floats
 from irene.tree import KINDS
 
 SCHEMA = "irene.evaluation/1"
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class ModelRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Document):
     """What came out.
 
     Attributes:
@@ -75,36 +73,27 @@ class Evaluation:
         node_weighted: Mean over all nodes.
         coverage: Part of all nodes of each level inside their interval; None without
             intervals.
-        promised: Part that the predictor promises.
+        promised_coverage: Part that the predictor promises.
         unknown: Models without a config, with the reason.
     """
 
+    schema: ClassVar = SCHEMA
     dataset: str
     predictor: str
-    predicted_j: Floats
+    predicted_j: Floats = field(metadata={"kept": False})
     rows: tuple[ModelRow, ...]
     average: Errors
     node_weighted: Errors
     coverage: Errors | None
-    promised: float | None
+    promised_coverage: float | None
     unknown: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document."""
-        coverage: dict[str, Any] = {}
-        if self.coverage is not None:
-            coverage["coverage"] = self.coverage.to_dict()
-            coverage["promised_coverage"] = self.promised
-        return {
-            "schema": SCHEMA,
-            "dataset": self.dataset,
-            "predictor": self.predictor,
-            "rows": [row.to_dict() for row in self.rows],
-            "average": self.average.to_dict(),
-            "node_weighted": self.node_weighted.to_dict(),
-            **coverage,
-            "unknown": dict(self.unknown),
-        }
+        document = Document.to_dict(self)
+        if self.coverage is None:
+            del document["coverage"], document["promised_coverage"]
+        return document
 
 
 def _evaluation(
@@ -189,10 +178,6 @@ def evaluate_method(saved: SavedMethod, table: NodeTable) -> Evaluation:
     """Compare a saved method with measured trees; it has no intervals.
 
     The method does not see the energy of what it predicts.
-
-    Args:
-        saved: What is examined.
-        table: Measured trees, with the features that the method needs.
     """
     blind = replace(table, energy_j=np.full(len(table), np.nan))
     predicted_j = saved.method.predict(blind)
@@ -206,11 +191,6 @@ def unmatched_paths(
     """Paths of measured nodes that no trace has, by model.
 
     Models without a config are in `joiner.unknown` afterwards, and not here.
-
-    Args:
-        table: Measured trees.
-        joiner: Matches them with traces, and remembers the traces.
-        progress: Told of every tree.
     """
     found: dict[str, dict[str, None]] = {}
     for index, _, joined in joiner.trees(table, progress):

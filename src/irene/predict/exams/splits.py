@@ -11,11 +11,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.saved import Floats
 
 
 def families(table: NodeTable) -> list[tuple[str, ...]]:
@@ -75,9 +74,6 @@ def _joins(alike: Floats) -> list[tuple[int, int]]:
             group[group == group[b]] = group[a]
             joins.append((int(a), int(b)))
     return joins
-
-
-Ints = npt.NDArray[np.int64]
 
 
 class Fold(NamedTuple):

@@ -13,17 +13,18 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Ints
 from irene.dataset.table import NodeTable, TreeKey
 from irene.errors import UsageError
 from irene.predict.machines.serial_machine import SerialWork, serial_work
 from irene.predict.machines.specs.work import MIB, STREAMS, Kernel, TreeWork, work_of
 from irene.spec import Attention, DType, RunSpec
-from irene.tree import KINDS, ModelTree
+from irene.tree import ML, ModelTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,22 @@ class OwnRun:
         return self.device == "cpu"
 
 
-def trace_own(
-    key: TreeKey, config: str | None, run: OwnRun
-) -> tuple[ModelTree, TreeWork]:
-    """Trace what `irene measure` ran.
+class Traced(NamedTuple):
+    """What a model of a table ran: its tree, and the work of its nodes.
 
-    Args:
-        key: Model and size.
-        config: The model's config, if the catalogue does not have it.
-        run: How it was run.
+    Attributes:
+        tree: Unfolded.
+        work: Kernels, bytes and calls.
+        serial: Ops, where they ran one after the other.
+    """
+
+    tree: ModelTree
+    work: TreeWork
+    serial: SerialWork | None = None
+
+
+def trace_own(key: TreeKey, config: str | None, run: OwnRun) -> Traced:
+    """Trace what `irene measure` ran.
 
     Raises:
         UsageError: The model is not known here.
@@ -68,7 +76,7 @@ def trace_own(
         dtype=run.dtype,
         attention=run.attention,
     )
-    return tree, work_of(tree)
+    return Traced(tree, work_of(tree), serial_work(tree) if run.is_serial else None)
 
 
 def _local(key: TreeKey, config: str | None) -> str:
@@ -81,50 +89,35 @@ def _local(key: TreeKey, config: str | None) -> str:
     return source
 
 
-def trace_as_in_2021(key: TreeKey, config: str | None) -> tuple[ModelTree, TreeWork]:
+def trace_as_in_2021(key: TreeKey, config: str | None) -> Traced:
     """Trace what the profiler of 2021 ran.
-
-    Args:
-        key: Model and size.
-        config: The model's config, if the catalogue does not have it.
 
     Raises:
         UsageError: The model is not known here.
     """
+    import torch
+    from transformers.models.auto import modeling_auto
+
     from irene.trace.inputs import make_inputs
     from irene.trace.limits import DEFAULT_LIMITS
     from irene.trace.models import build, resolve
     from irene.trace.tracer import trace
 
     spec = RunSpec(key.model, batch_size=key.batch_size, seq_len=key.seq_len)
-    model = build(resolve(_local(key, config), DEFAULT_LIMITS, "AutoModel"), spec)
+    model: Any = build(resolve(_local(key, config), DEFAULT_LIMITS, "AutoModel"), spec)
     inputs: dict[str, Any] = dict(make_inputs(model, spec))
-    encoder = _is_encoder(model)
-    if encoder:
-        inputs["attention_mask"] = _mask((key.batch_size, 1, 1, key.seq_len))
+    # Models with masked words read in both directions.
+    both_ways = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    is_encoder = model.config.model_type in both_ways
+    if is_encoder:
+        shape = (key.batch_size, 1, 1, key.seq_len)
+        inputs["attention_mask"] = torch.empty(shape, device="meta")
     tree = trace(model, inputs)
     work = work_of(tree)
-    if not encoder and _keeps_cache(model):
+    keeps_cache = "past_key_values" in inspect.signature(model.forward).parameters
+    if keeps_cache and not is_encoder:
         work = _with_cache_copies(tree, work)
-    return tree, work
-
-
-def _mask(shape: tuple[int, ...]) -> Any:
-    import torch
-
-    return torch.empty(shape, device="meta")
-
-
-def _is_encoder(model: Any) -> bool:
-    """Whether the model reads in both directions, as models with masked words do."""
-    from transformers.models.auto import modeling_auto
-
-    return model.config.model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-
-def _keeps_cache(model: Any) -> bool:
-    """Whether the model can keep keys and values of the tokens it has read."""
-    return "past_key_values" in inspect.signature(model.forward).parameters
+    return Traced(tree, work)
 
 
 def _with_cache_copies(tree: ModelTree, work: TreeWork) -> TreeWork:
@@ -148,9 +141,7 @@ def _with_cache_copies(tree: ModelTree, work: TreeWork) -> TreeWork:
     )
 
 
-Ints = npt.NDArray[np.int64]
 Progress = Callable[[int, int, str], None]
-ML = KINDS.index("ml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +179,7 @@ class Joiner:
     configs: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
     own: OwnRun | None = None
-    _traces: dict[TreeKey, tuple[ModelTree, TreeWork]] = field(default_factory=dict)
-    _serial: dict[TreeKey, SerialWork] = field(default_factory=dict)
+    _traces: dict[TreeKey, Traced] = field(default_factory=dict)
 
     @property
     def is_serial(self) -> bool:
@@ -199,9 +189,7 @@ class Joiner:
     def trace_all(self, keys: Iterable[TreeKey]) -> None:
         """Trace models beforehand; those without a config are in `unknown` then."""
         for key in keys:
-            traced = self._trace(key)
-            if traced is not None and self.is_serial and key not in self._serial:
-                self._serial[key] = serial_work(traced[0])
+            self._trace(key)
 
     def untraced(self, table: NodeTable) -> list[TreeKey]:
         """Which trees of a table have not been traced yet, each once."""
@@ -213,17 +201,12 @@ class Joiner:
     def take_over(self, other: Joiner) -> None:
         """Remember what another one has traced in the same way."""
         self._traces.update(other._traces)
-        self._serial.update(other._serial)
         self.unknown.update(other.unknown)
 
     def trees(
         self, table: NodeTable, progress: Progress | None = None
     ) -> Iterator[tuple[int, slice, JoinedTree]]:
         """Match the measured trees whose models have a config.
-
-        Args:
-            table: Measured trees.
-            progress: Told of every tree.
 
         Yields:
             Which tree it is, its rows in the table, and what they were matched with.
@@ -246,35 +229,28 @@ class Joiner:
         traced = self._trace(key)
         if traced is None:
             return None
-        tree, work = traced
+        tree, work, serial = traced
         rows = range(int(table.starts[index]), int(table.starts[index + 1]))
         nodes, unmatched = _match(table, rows, tree)
         really_run = nodes
         if self.own is None:
             work = _as_measured(table, rows, nodes, tree, work)
             really_run = _really_run(table, rows, nodes)
-        if self.is_serial and key not in self._serial:
-            self._serial[key] = serial_work(tree)
-        serial = self._serial.get(key)
         return JoinedTree(tree, work, nodes, really_run, tuple(unmatched), serial)
 
-    def _trace(self, key: TreeKey) -> tuple[ModelTree, TreeWork] | None:
+    def _trace(self, key: TreeKey) -> Traced | None:
         if key.model in self.unknown:
             return None
         if key not in self._traces:
+            config = self.configs.get(key.model)
             try:
-                self._traces[key] = self._trace_anew(key, self.configs.get(key.model))
+                if self.own is None:
+                    self._traces[key] = trace_as_in_2021(key, config)
+                else:
+                    self._traces[key] = trace_own(key, config, self.own)
             except UsageError as error:
                 self.unknown[key.model] = str(error)
-                return None
-        return self._traces[key]
-
-    def _trace_anew(
-        self, key: TreeKey, config: str | None
-    ) -> tuple[ModelTree, TreeWork]:
-        if self.own is not None:
-            return trace_own(key, config, self.own)
-        return trace_as_in_2021(key, config)
+        return self._traces.get(key)
 
 
 def _match(

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable, TreeKey
 from irene.errors import UsageError
 from irene.hardware import Hardware
@@ -44,9 +44,6 @@ from irene.predict.machines.specs.specs_method import (
     measurements,
 )
 from irene.predict.machines.specs.specs_model import SpecsModel, fit_specs
-from irene.saved import Floats
-
-Ints = npt.NDArray[np.int64]
 
 ALONE = "alone"
 """The candidate that learns from the new machine's trees and nothing else."""
@@ -69,10 +66,6 @@ def rounds(keys: Sequence[TreeKey], trees: Ints) -> Rounds:
     """Hold out sizes where there are three or more, otherwise trees.
 
     At one size, equal shapes of another model would make the exam a look-up.
-
-    Args:
-        keys: Model and size of every tree.
-        trees: Those that count.
     """
     sizes: dict[tuple[int, int, int], list[int]] = {}
     for tree in trees.tolist():
@@ -120,12 +113,7 @@ class Target:
         return cls(source, table, joiner, parts, trees)
 
     def fit(self, name: str, trees: Ints) -> SpecsModel:
-        """A candidate learned from some of the trees.
-
-        Args:
-            name: `ALONE` or a key of `GROUPINGS`.
-            trees: What it may see.
-        """
+        """A candidate (`ALONE` or a key of `GROUPINGS`) learned from some trees."""
         if name == ALONE:
             return fit_specs(measurements(self.table.take(trees), self.joiner))
         return scaled(self.source, self.factors(name, trees))
@@ -179,15 +167,6 @@ def calibrate(
     progress: Progress | None = None,
 ) -> Predictor:
     """Bring a known machine to a new one.
-
-    Args:
-        source: The known machine.
-        table: Trees measured on the new machine; None if there is none.
-        hardware: The new machine.
-        provenance: Where the data comes from; what was chosen, and its errors, are
-            added.
-        joiner: Matches measured trees with traces.
-        progress: Told of every step.
 
     Raises:
         UsageError: Trees were given and none could be matched with a trace, or the

@@ -90,10 +90,6 @@ class DataRead:
 def read_for_training(data: str | Path, choice: Choice | None = None) -> DataRead:
     """Read measured trees, whichever form they are in.
 
-    Args:
-        data: Path or name of a store, a file or a folder.
-        choice: Which part of a store; None for all of it.
-
     Raises:
         UsageError: There is no such data, or a store has several machines or kinds of
             run and nothing says which.

@@ -13,17 +13,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.dataset.table import NodeTable
 from irene.predict.learning.join import Joiner
 from irene.predict.machines.specs.regression import BUSY_SHARE, relative_nnls
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.machines.specs.work import STREAM, STREAMS
-from irene.saved import Floats
 from irene.tree import KINDS
-
-Ints = npt.NDArray[np.int64]
 
 HOST = "host"
 KERNELS = ("gemm", "bmm", "norm", "softmax", "embedding")
@@ -53,12 +50,7 @@ HELD_TO_SOURCE = 0.001
 
 
 def scaled(model: SpecsModel, factors: Mapping[str, float]) -> SpecsModel:
-    """The same machine with its rates multiplied.
-
-    Args:
-        model: A known machine.
-        factors: A factor for each of `PARTS`.
-    """
+    """The same machine with its rates multiplied, a factor for each of `PARTS`."""
     streams = np.array([factors[name] for name in STREAMS])
     groups = {}
     for name, kernels in model.groups.items():
@@ -109,13 +101,7 @@ class Parts:
 
 
 def parts_of(model: SpecsModel, table: NodeTable, joiner: Joiner) -> Parts:
-    """Split what a known machine would take for measured nodes by kind of work.
-
-    Args:
-        model: The known machine.
-        table: Trees measured on another one.
-        joiner: Matches them with traces.
-    """
+    """Split what a known machine would take for measured nodes by kind of work."""
     alone = dict.fromkeys(PARTS, 0.0)
     singles = [scaled(model, alone | {part: 1.0}) for part in PARTS]
     part_j = np.full((len(table), len(PARTS)), np.nan)
@@ -133,10 +119,6 @@ def parts_of(model: SpecsModel, table: NodeTable, joiner: Joiner) -> Parts:
 
 def fit_factors(parts: Parts, grouping: Mapping[str, str]) -> dict[str, float]:
     """Factors that bring a known machine to what was measured on another.
-
-    Args:
-        parts: What was measured.
-        grouping: Name of the factor of each of `PARTS`.
 
     Returns:
         A factor for each of `PARTS`.

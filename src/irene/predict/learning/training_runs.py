@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.dataset.table import NodeTable
 from irene.errors import FormatError, UsageError
 from irene.hardware import Hardware
@@ -45,7 +46,6 @@ from irene.predict.machines.specs.specs_method import (
 from irene.predict.machines.specs.specs_model import SpecsModel
 from irene.predict.methods import Joining, Method, Savable, make_method
 from irene.saved import (
-    Floats,
     checked_content,
     digest_of,
     fields_of,
@@ -167,16 +167,8 @@ def train_method(
 ) -> SavedMethod:
     """Fit a method on all trees, and say how well it does with each model held out.
 
-    Args:
-        table: Measured trees.
-        name: A key of `METHODS`.
-        options: Of the method: `features`, `seed`, and its own.
-        hardware: The machine.
-        provenance: Where the data comes from; more is added.
-        joiner: Matches trees with traces, for the methods that need it.
-        progress: Told of every model that was held out.
-        predict_rounds: Holds them out elsewhere, with the same method; None for here,
-            one after the other.
+    `predict_rounds` holds models out elsewhere, with the same method; by default here,
+    one after the other.
     """
 
     def make(seed: int) -> Method:
@@ -234,15 +226,9 @@ def train(
 ) -> Predictor:
     """Fit a machine and set its intervals by exams on held-out trees.
 
-    Args:
-        table: Measured trees.
-        hardware: The machine.
-        provenance: Where the data comes from, and which part of it was disturbed;
-            held-out errors are added.
-        joiner: Matches measured trees with traces.
-        progress: Told of every round of every exam.
-        predict_rounds: Predicts the rounds elsewhere; None for here, one after the
-            other.
+    What the data comes from says which part of it was disturbed; held-out errors are
+    added. `predict_rounds` predicts rounds elsewhere; by default here, one after the
+    other.
     """
     measured = measurements(table, joiner)
     model = SpecsMethod(joiner).fit(table).machine()
@@ -295,12 +281,7 @@ def _rounds(table: NodeTable, split: str) -> list[Round]:
 
 
 def held_out(test: NodeTable, energy_j: Floats) -> dict[str, Floats]:
-    """Errors of trees by level, and the tokens of each.
-
-    Args:
-        test: The trees.
-        energy_j: Predicted energy of every node, J.
-    """
+    """Errors of trees by level, and the tokens of each."""
     errors = log_errors(energy_j, test.energy_j)
     keys = [test.keys[i] for i in test.tree[test.rows("model")]]
     tokens = np.array([float(key.batch_size * key.seq_len) for key in keys])

@@ -30,12 +30,7 @@ USED = ".used"
 
 
 class Chosen(NamedTuple):
-    """The machine that is meant where nobody names one.
-
-    Attributes:
-        name: Of the machine.
-        why: In words.
-    """
+    """The machine that is meant where nobody names one, and why, in words."""
 
     name: str
     why: str
@@ -47,9 +42,6 @@ def default_machine(*, of_llama_cpp: bool = False) -> Chosen:
     Else the one that ships. What was learned on another machine, in a home that both
     share, is not taken for this one; nor is what was learned with PyTorch for a file
     that only llama.cpp runs.
-
-    Args:
-        of_llama_cpp: Whether the serving of a GGUF file is asked for.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -84,10 +76,7 @@ def fingerprint() -> str:
 
 
 def use_machine(name: str | None) -> Path:
-    """Choose the machine that is meant where nobody names one.
-
-    Args:
-        name: Of a machine, or a file; None to choose none.
+    """Choose the machine that is meant where nobody names one; None chooses none.
 
     Raises:
         UsageError: There is none, or it cannot be written down.
@@ -127,11 +116,6 @@ def meant(run: RunSpec, on: str, device: str = "meta") -> Meant:
     PyTorch does not run a GGUF file: of a language model in one, its serving is meant,
     unless somebody asks for what only a trace has; of one stream at a time where that
     was measured.
-
-    Args:
-        run: As it was asked for.
-        on: As it was asked for.
-        device: Where the model is traced.
     """
     traced = ("attention", "decoder_len", "model_class", "dtype")
     is_served = (

@@ -10,7 +10,8 @@ from math import log2, prod
 import numpy as np
 import numpy.typing as npt
 
-from irene.predict.intervals import ASSUMED, Beyond, Widths
+from irene.arrays import Bools, Floats
+from irene.predict.intervals import ASSUMED, Beyond, Doubt, Widths
 from irene.predict.machines.specs.work import (
     MIB,
     OTHER,
@@ -19,13 +20,11 @@ from irene.predict.machines.specs.work import (
     Kernel,
     TreeWork,
 )
-from irene.saved import Floats, Saved
-from irene.tree import KINDS, ModelTree
+from irene.saved import Saved
+from irene.tree import MATH, ModelTree
 
-Rows = npt.NDArray[np.bool_]
 Range = tuple[int, int]
 
-MATH = KINDS.index("math")
 SLACK = 1.05
 """How far outside a range is still inside."""
 LOOPED = 32
@@ -64,22 +63,15 @@ class Domain(Saved):
     def beyond(
         self, tree: ModelTree, work: TreeWork, joules: Floats, widths: Widths
     ) -> list[Beyond]:
-        """What of a run was never measured; the energy that it concerns counts.
-
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            work: Its work.
-            joules: Predicted energy of every row, J.
-            widths: Half-widths by cause.
-        """
+        """What of a run was never measured; the energy that it concerns counts."""
         own_j = np.maximum(tree.columns.own(joules, tree.parents), 0.0)
         found = []
         for cause, which, words, far in self._causes(tree, work, own_j):
             if far.any():
                 doubt = np.minimum(far * widths.rate(cause), widths.rate(MOST))
                 error, assumed = f"{cause} {which}", cause in ASSUMED
-                found.append((error, words, doubt, assumed, True))
-        return Beyond.several(tree, own_j, found)
+                found.append(Doubt(error, words, doubt, assumed))
+        return Beyond.of(tree, own_j, found)
 
     def _causes(
         self, tree: ModelTree, work: TreeWork, own_j: Floats
@@ -169,7 +161,7 @@ def _kernel_rows(
     return kernels, rows
 
 
-def is_looped(tree: ModelTree) -> Rows:
+def is_looped(tree: ModelTree) -> Bools:
     """Ops that a module calls over and over, each after the other."""
     columns = tree.columns
     known = (columns.op, columns.signature, columns.params)
@@ -177,7 +169,7 @@ def is_looped(tree: ModelTree) -> Rows:
     return tree.structure.once(key, lambda: _find_looped(tree))
 
 
-def _find_looped(tree: ModelTree) -> Rows:
+def _find_looped(tree: ModelTree) -> Bools:
     columns = tree.columns
     rows = np.flatnonzero(columns.kind == MATH)
     above = tree.parents[rows]
@@ -210,14 +202,7 @@ def domain_of(
     dtype: str,
     software: str,
 ) -> Domain:
-    """The domain of measured runs.
-
-    Args:
-        sizes: Model, batch size and length of every tree.
-        kernels: Kernels that were run alone.
-        dtype: Floating-point type.
-        software: What ran them.
-    """
+    """The domain of measured runs, by model, batch size and length of each."""
     tokens = [batch * length for _, batch, length in sizes]
     lengths = [length for _, _, length in sizes]
     sides = [size for k in kernels if k.group == "gemm" for size in k.sizes[2:]] or [1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -20,7 +19,7 @@ from irene.predict.machines.predictor import Predictor
 from irene.saved import load_file
 from irene.spec import Runs
 from irene.tree import ModelTree
-from irene.whole_file import whole_file
+from irene.whole_file import trying_to, whole_file
 
 if TYPE_CHECKING:
     from irene.predict.machines.gpu.gpu_machine import GpuMachine
@@ -67,11 +66,7 @@ def _shipped() -> tuple[Path, ...]:
 
 @cache
 def shipped_files(*suffixes: str) -> Mapping[str, Path]:
-    """Files of machines that ship with the package, by name.
-
-    Args:
-        suffixes: Kinds of files, of `SUFFIXES`; of one name the last kind counts.
-    """
+    """Files of machines that ship, by name; of one name the last suffix counts."""
     return _by_name(_shipped(), suffixes)
 
 
@@ -96,11 +91,7 @@ def _suffix(file: Path) -> str:
 
 
 def machine_files(*suffixes: str) -> dict[str, Path]:
-    """Files of machines that ship, and of those a user added, by name.
-
-    Args:
-        suffixes: Kinds of files, of `SUFFIXES`; of one name the last kind counts.
-    """
+    """The same of machines that ship, and of those a user added."""
     return {**shipped_files(*suffixes), **_added(*suffixes)}
 
 
@@ -120,9 +111,6 @@ def find_machine(on: str) -> Machine:
 
     A file counts as it is now, whatever this process has read of it before.
 
-    Args:
-        on: A key of `known_machines`, or the path of a file.
-
     Raises:
         UsageError: No such machine and no such file.
         FormatError: The file is not that of a machine, or is damaged.
@@ -138,10 +126,8 @@ def find_machine(on: str) -> Machine:
             there = "nothing was learned here yet: `irene learn --quick`, in 3 minutes"
         raise UsageError(f"unknown hardware {on!r}; {there}")
     path = files.get(on, Path(on))
-    try:
+    with trying_to("read", path):
         state = path.stat()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
     return _read(path, (state.st_mtime_ns, state.st_size, state.st_ino))
 
 
@@ -181,8 +167,7 @@ def keep_machine(machine: LearnedMachine) -> Path:
     """
     name = _good_name(machine.hardware.name)
     kept = hardware_folder() / f"{name}{PREDICTOR}"
-    with whole_file(kept) as file:
-        file.write(json.dumps(machine.to_dict()).encode())
+    machine.save(kept)
     return kept
 
 
@@ -224,11 +209,6 @@ def add_machine(
     path: Path, name: str | None = None, is_sheet: bool = False
 ) -> tuple[str, Path]:
     """Add a machine, or put it in the place of an added one of that name.
-
-    Args:
-        path: File of a predictor, of a learned GPU, or of a datasheet.
-        name: What it is called; as in the file if None.
-        is_sheet: Whether it is a datasheet.
 
     Returns:
         Its name, and the file that is kept.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from irene.trace.serving.writer import WEIGHT_BYTES
-from irene.tree import KINDS, ModelTree, Node
+from irene.tree import MATH, ModelTree, Node
 
 if TYPE_CHECKING:
     from irene.predict.machines.gpu.datasheet import Datasheet
@@ -76,18 +76,12 @@ def _size(size_bytes: float) -> str:
 
 
 def traced_fit(tree: ModelTree, size_bytes: float, usable: float = 1.0) -> MemoryFit:
-    """What a traced run needs at least: its weights, and the largest op's operands.
-
-    Args:
-        tree: With math ops.
-        size_bytes: Memory of the machine.
-        usable: Share of it that there is for a run.
-    """
+    """What a traced run needs at least: its weights, and the largest op's operands."""
     spec, columns = tree.spec, tree.columns
     each = 2 if spec is not None and spec.dtype in ("fp16", "bf16") else 4
     if spec is not None and spec.phase == "train":
         each = TRAINED_BYTES
-    is_op = columns.kind == KINDS.index("math")
+    is_op = columns.kind == MATH
     moved = (columns.bytes_read + columns.bytes_written)[is_op].max(initial=0)
     weights = float(tree.root.params * each)
     room = size_bytes * usable
@@ -95,12 +89,7 @@ def traced_fit(tree: ModelTree, size_bytes: float, usable: float = 1.0) -> Memor
 
 
 def with_fit(tree: ModelTree, size_bytes: float | None) -> ModelTree:
-    """A traced run with what it needs of a machine's memory, where that is known.
-
-    Args:
-        tree: With math ops.
-        size_bytes: Memory of the machine; None where nobody told.
-    """
+    """A traced run with what it needs of a machine's memory, where that is known."""
     if not size_bytes:
         return tree
     fit = traced_fit(tree, size_bytes)
@@ -110,12 +99,7 @@ def with_fit(tree: ModelTree, size_bytes: float | None) -> ModelTree:
 
 
 def memory_fit(tree: ModelTree, sheet: Datasheet) -> MemoryFit:
-    """What a serving needs.
-
-    Args:
-        tree: Of a serving.
-        sheet: Of each of its GPUs.
-    """
+    """What a serving needs."""
     gpus = tree.spec.gpus if tree.spec else 1
     room = sheet.memory_bytes * USABLE
     nodes = _one_step(tree)

@@ -8,33 +8,58 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from irene.arrays import Floats
 from irene.energy import SharedError
-from irene.errors import FormatError, UsageError
+from irene.errors import FormatError
 from irene.hardware import Hardware
 from irene.predict.intervals import Beyond, Widths, with_beyond, worth_saying
 from irene.predict.machines.domain import Domain
 from irene.predict.machines.memory_fit import with_fit
 from irene.predict.machines.serial_machine import SerialModel
 from irene.predict.machines.specs.specs_model import KernelEnergy, SpecsModel
-from irene.predict.machines.specs.work import Kernel, TreeWork, work_of
+from irene.predict.machines.specs.work import Kernel, TreeWork, refuse_cut, work_of
 from irene.saved import (
-    Floats,
+    Saved,
     checked_content,
     digest_of,
     fields_of,
 )
 from irene.spec import Attention, DType
-from irene.tree import KINDS, ModelTree
+from irene.tree import ModelTree
 from irene.whole_file import whole_file
 
 SCHEMA = "irene.predictor/1"
 METHOD_SCHEMA = "irene.method/"
 """How the schemas of `irene.predict.learning.training_runs` begin."""
-MATH = KINDS.index("math")
+
+
+class OfRuns(Saved):
+    """A machine that was learned from runs of PyTorch, and serves no language model."""
+
+    __slots__ = ()
+    usual_dtype: ClassVar[DType] = "fp32"
+    usual_attention: ClassVar[Attention] = "eager"
+    serves: ClassVar = False
+    streams: ClassVar = (0, 0)
+    schema: ClassVar[str]
+    digest: str
+
+    def content(self) -> dict[str, Any]:
+        """Everything that its digest names."""
+        return {"schema": self.schema, **Saved.to_dict(self)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values, with a digest of the content."""
+        return {**self.content(), "digest": self.digest}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all."""
+        with whole_file(Path(path)) as file:
+            file.write(json.dumps(self.to_dict()).encode())
 
 
 @dataclass(frozen=True, slots=True)
-class Predictor:
+class Predictor(OfRuns):
     """Energy of every node of a tree on one machine, with intervals.
 
     Attributes:
@@ -53,34 +78,23 @@ class Predictor:
     provenance: Mapping[str, Any]
     digest: str = field(init=False, default="")
 
-    usual_dtype: ClassVar[DType] = "fp32"
-    usual_attention: ClassVar[Attention] = "eager"
-    serves: ClassVar = False
-    streams: ClassVar = (0, 0)
+    schema: ClassVar = SCHEMA
 
     def __post_init__(self) -> None:
         """Name the content."""
-        object.__setattr__(self, "digest", _digest(self._content()))
+        object.__setattr__(self, "digest", _digest(self.content()))
 
     def predict(self, tree: ModelTree, step_s: float | None = None) -> ModelTree:
         """The same tree carrying predicted energies.
 
         Parts add up: a node's energy is what it takes inside this run.
-
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            step_s: Of a serving, which this machine knows nothing of.
         """
         return self.predict_all([tree])[0]
 
     def predict_all(self, trees: Sequence[ModelTree]) -> list[ModelTree]:
-        """The same trees carrying predicted energies, their kernels found together.
-
-        Args:
-            trees: As for `predict`.
-        """
-        if not all((tree.columns.kind == MATH).any() for tree in trees):
-            raise UsageError("prediction needs a tree with its math ops: trace it anew")
+        """The same trees carrying predicted energies, their kernels found together."""
+        for tree in trees:
+            refuse_cut(tree)
         works = [work_of(tree) for tree in trees]
         known = self.model.kernel_energies(k for work in works for k in work.kernels)
         return [
@@ -115,11 +129,6 @@ class Predictor:
     ) -> tuple[Floats, Floats, list[Beyond]]:
         """Energy of every node, its interval, and what lies beyond the measured.
 
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            work: Its work.
-            known: What the model's `kernel_energies` says of its kernels.
-
         Returns:
             J; half the interval within what was measured, in log units; causes that
             make it wider.
@@ -127,25 +136,6 @@ class Predictor:
         joules, is_indirect = self.model.tree_energies(tree, work, known)
         width = self.widths.of(tree.columns.kind, is_indirect)
         return joules, width, self.domain.beyond(tree, work, joules, self.widths)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values, with a digest of the content."""
-        return {**self._content(), "digest": self.digest}
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "hardware": self.hardware.to_dict(),
-            "model": self.model.to_dict(),
-            "widths": self.widths.to_dict(),
-            "domain": self.domain.to_dict(),
-            "provenance": dict(self.provenance),
-        }
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a file, whole or not at all."""
-        with whole_file(Path(path)) as file:
-            file.write(json.dumps(self.to_dict()).encode())
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Predictor:

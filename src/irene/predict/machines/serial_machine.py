@@ -11,8 +11,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats, Ints
 from irene.errors import UsageError
 from irene.predict.machines.specs.regression import (
     Residual,
@@ -31,13 +31,9 @@ from irene.predict.machines.specs.work import (
     distinct_ops,
     product_sizes,
 )
-from irene.saved import Floats, Saved
-from irene.tree import KINDS, ModelTree, Signature
+from irene.saved import Saved
+from irene.tree import ML, MODEL, MODULE, ModelTree, Signature
 
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
-
-MODEL, MODULE, ML = (KINDS.index(kind) for kind in ("model", "module", "ml"))
 CALLS = ("primitives", "modules")
 """Kinds of calls that cost time beside the ops."""
 VIEW = (1, 1)
@@ -89,11 +85,7 @@ class SerialWork:
 
 
 def serial_work(tree: ModelTree) -> SerialWork:
-    """Count the work of a tree.
-
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+    """Count the work of a tree."""
     columns = tree.columns
     math = distinct_ops(tree)
     ops: dict[SerialOp, int] = {}
@@ -113,10 +105,10 @@ def serial_work(tree: ModelTree) -> SerialWork:
     return SerialWork(tuple(ops), total[:, : len(ops)], total[:, len(ops) :])
 
 
-def _is_part_of_another(rows: Ints, moved: Ints, parents: Ints) -> Flags:
+def _is_part_of_another(rows: Ints, moved: Ints, parents: Ints) -> Bools:
     """Views in a primitive that also computes: measured with what it computes."""
     above = parents[rows]
-    parts: Flags = (moved == 0) & np.isin(above, above[moved > 0])
+    parts: Bools = (moved == 0) & np.isin(above, above[moved > 0])
     return parts
 
 
@@ -162,8 +154,7 @@ class OpModel(Saved):
         base: Floats = _op_work(ops) @ self.rates
         if self.residual is None:
             return base
-        corrected: Floats = base * np.exp(self.residual.predict(coordinates(ops)))
-        return corrected
+        return base * np.exp(self.residual.predict(coordinates(ops)))
 
 
 def _op_work(ops: Sequence[SerialOp]) -> Floats:
@@ -171,13 +162,7 @@ def _op_work(ops: Sequence[SerialOp]) -> Floats:
 
 
 def fit_ops(ops: Sequence[SerialOp], energy_j: Floats, repeats: Floats) -> OpModel:
-    """Learn the ops of one kind.
-
-    Args:
-        ops: Distinct ops.
-        energy_j: Measured energy of each, J.
-        repeats: How often each was measured; what was disturbed counts less.
-    """
+    """Learn the ops of one kind."""
     work = _op_work(ops)
     weight = least = least_weight(repeats)
     rates = np.zeros(work.shape[1])
@@ -264,8 +249,7 @@ class SerialModel(Saved):
 
     def _with_calls(self, work: SerialWork, factor: Floats | float) -> Floats:
         ops_j = work.counts @ self.op_energies(work.ops)
-        energy_j: Floats = factor * ops_j + work.calls @ self.calls_j
-        return energy_j
+        return factor * ops_j + work.calls @ self.calls_j
 
     def alone_j(self, work: SerialWork) -> Floats:
         """Energy of every node run in a loop of its own, as a measurement would, J."""
@@ -282,7 +266,7 @@ class SerialModel(Saved):
 
     def tree_energies(
         self, tree: ModelTree, _: TreeWork | None = None, __: Any = None
-    ) -> tuple[Floats, Flags]:
+    ) -> tuple[Floats, Bools]:
         """Energy of every node, J, and which primitives were never measured."""
         work = serial_work(tree)
         measured = np.array([op.kind in self.ops for op in work.ops], bool)
@@ -300,9 +284,6 @@ def _as_any(op: SerialOp) -> SerialOp:
 
 def fit_serial(nodes: Iterable[MeasuredNode]) -> SerialModel:
     """Learn a machine from what was measured on it.
-
-    Args:
-        nodes: Distinct measurements; equal ops may occur several times.
 
     Raises:
         UsageError: There is nothing to learn from.

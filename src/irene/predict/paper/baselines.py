@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.learning.join import Joiner
@@ -26,7 +27,7 @@ from irene.predict.machines.specs.specs_method import SpecsMethod
 from irene.predict.methods import fitted
 from irene.predict.paper.folded_trees import FoldedTrees
 from irene.predict.paper.regressors import FeatureSet, LinearRegressor, feature_set
-from irene.saved import Floats, numbers
+from irene.saved import numbers
 
 
 class Unstructured:
@@ -182,8 +183,7 @@ class CountersMethod:
 
     def predict(self, table: NodeTable) -> Floats:
         """Energy of every row, J; NaN where a counter is missing."""
-        result: Floats = _work(table) @ fitted(self.rates_, self.name)
-        return result
+        return _work(table) @ fitted(self.rates_, self.name)
 
 
 def _work(table: NodeTable) -> Floats:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Bools, Floats, Ints
 from irene.dataset.table import NodeTable
-from irene.saved import Floats
 
-Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 
 
@@ -44,7 +43,7 @@ class FoldedTrees:
     row: Ints
     node: Ints
     count: Floats
-    leaf: npt.NDArray[np.bool_]
+    leaf: Bools
     trees: tuple[FoldedTree, ...]
 
     @classmethod

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
-from irene.saved import Floats, Saved, numbers
+from irene.saved import Saved, numbers
 
 Column = Callable[[NodeTable], Floats]
 """One feature of every row of a table; NaN where a row has none."""
@@ -119,7 +119,7 @@ class Standardiser(Saved):
         scale: Standard deviation of every kept column.
     """
 
-    kept: npt.NDArray[np.bool_]
+    kept: Bools
     mean: Floats
     scale: Floats
 
@@ -147,10 +147,8 @@ class Standardiser(Saved):
     ) -> Standardiser:
         """Statistics of training data.
 
-        Args:
-            values: Rows × features; NaN where unknown.
-            count: How often every row occurs.
-            standardise: False to drop unknown columns and change nothing else.
+        Where they are not standardised, unknown columns are dropped and nothing else
+        changes.
         """
         known = ~np.isnan(values)
         kept = np.asarray(known.any(axis=0), dtype=np.bool_)
@@ -174,10 +172,6 @@ class Standardiser(Saved):
 
 def polynomial(values: Floats, degree: int) -> Floats:
     """All products of up to `degree` columns, the constant among them.
-
-    Args:
-        values: Rows × n.
-        degree: Highest number of factors.
 
     Returns:
         Rows × C(n + degree, degree).
@@ -227,13 +221,7 @@ class LinearRegressor(Saved):
     ) -> LinearRegressor:
         """The weights of least squared error; of several, the smallest ones.
 
-        Args:
-            values: Rows × features.
-            energy_j: Energy of every row, J.
-            count: How often every row occurs.
-            importance: Weight of every row's squared error; None for its count.
-            degree: Highest number of factors in a product of features.
-            standardise: Whether to bring the features to one scale first.
+        Squared errors weigh by importance, else by how often a row occurs.
         """
         standardiser = Standardiser.fit(values, count, standardise)
         columns = polynomial(standardiser.apply(values), degree)
@@ -249,12 +237,7 @@ class LinearRegressor(Saved):
 
 @dataclass(frozen=True, slots=True)
 class LeafRegressors(Saved):
-    """A regressor for every primitive class.
-
-    Attributes:
-        by_class: The regressors.
-        pooled: Learned from all classes; for a class that was never seen.
-    """
+    """A regressor for every primitive class, and one of all for a class never seen."""
 
     by_class: Mapping[str, LinearRegressor]
     pooled: LinearRegressor
@@ -268,17 +251,9 @@ class LeafRegressors(Saved):
         classes: Sequence[str],
         standardise: bool = True,
     ) -> LeafRegressors:
-        """Fit every class on its own.
+        """Fit every class on its own."""
 
-        Args:
-            values: Leaves × features.
-            energy_j: Energy of every leaf, J.
-            count: How often every leaf occurs.
-            classes: Primitive class of every leaf.
-            standardise: Whether to bring the features to one scale first.
-        """
-
-        def regressor(rows: slice | npt.NDArray[np.bool_]) -> LinearRegressor:
+        def regressor(rows: slice | Bools) -> LinearRegressor:
             return LinearRegressor.fit(
                 values[rows], energy_j[rows], count[rows], standardise=standardise
             )
@@ -288,12 +263,7 @@ class LeafRegressors(Saved):
         return cls(by_class, regressor(slice(None)))
 
     def predict(self, values: Floats, classes: Sequence[str]) -> Floats:
-        """Energy of every leaf, J.
-
-        Args:
-            values: Leaves × features.
-            classes: Primitive class of every leaf.
-        """
+        """Energy of every leaf, J."""
         labels = np.array(classes)
         energy_j = np.full(len(labels), np.nan)
         for name in dict.fromkeys(classes):

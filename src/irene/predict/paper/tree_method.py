@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.dataset.table import NodeTable
 from irene.errors import UsageError
 from irene.predict.methods import fitted
@@ -30,7 +31,7 @@ from irene.predict.paper.regressors import (
     feature_set,
     polynomial,
 )
-from irene.saved import Floats, Saved, numbers
+from irene.saved import Saved, numbers
 
 Weighting = Literal["near-one", "one", "free"]
 """α: within 1/τ of one (equation 3), always one (equation 2), or any number."""
@@ -89,12 +90,7 @@ class Composition:
         return 1.0 + bent / self.tau, (1.0 - bent * bent) / self.tau
 
     def loss(self, weights: Floats, example: Example) -> tuple[float, Floats]:
-        """Sum over the parents of their squared error, and its gradient by w.
-
-        Args:
-            weights: w.
-            example: The tree.
-        """
+        """Sum over the parents of their squared error, and its gradient by w."""
         children, depth = example.tree.children, example.tree.depth
         alpha, slope = self.alpha(weights, example.features)
         edges = children * alpha
@@ -118,10 +114,7 @@ def subtree_energies(edges: Floats, own: Floats, depth: int) -> Floats:
     No way down is longer than `depth`, so that many sweeps are exact. With `edges`
     transposed the way leads up, as the gradient goes.
 
-    Args:
-        edges: Weight of node j in node i, (nodes, nodes).
-        own: What every node starts with.
-        depth: Longest way down, in edges.
+    Edges are weights of node j in node i, (nodes, nodes); depth counts edges.
     """
     total = own
     for _ in range(depth):
@@ -130,12 +123,7 @@ def subtree_energies(edges: Floats, own: Floats, depth: int) -> Floats:
 
 
 class Adam:
-    """Steps along the running mean of the gradient, over its running size.
-
-    Args:
-        size: Number of weights.
-        learning_rate: Size of a step.
-    """
+    """Steps along the running mean of the gradient, over its running size."""
 
     DECAY, SQUARE_DECAY, EPSILON = 0.9, 0.999, 1e-8
 
@@ -164,15 +152,7 @@ def train(
     learning_rate: float,
     seed: int,
 ) -> Floats:
-    """Weights that make parents out of children, by Adam.
-
-    Args:
-        composition: What is learned.
-        examples: Trees, seen in this order in every epoch.
-        epochs: How often every tree is seen.
-        learning_rate: Size of a step.
-        seed: Where the weights start.
-    """
+    """Weights that make parents out of children, by Adam."""
     size = examples[0].features.shape[1]
     bound = 1.0 / np.sqrt(size - 1)  # the constant is the bias, not a feature
     weights: Floats = np.random.default_rng(seed).uniform(-bound, bound, size)
@@ -186,13 +166,7 @@ def train(
 
 @dataclass(frozen=True, slots=True)
 class Learned(Saved):
-    """What `fit` found.
-
-    Attributes:
-        leaves: Energy of leaves.
-        standardiser: Scale of the features of α.
-        weights: w of α.
-    """
+    """What `fit` found: energy of leaves; scale of the features of α, and its w."""
 
     leaves: LeafRegressors
     standardiser: Standardiser

@@ -155,11 +155,7 @@ def nearest(name: str, count: int = 5) -> list[str]:
 
 
 def search(words: str = "") -> list[Entry]:
-    """Entries in whose names, family or kind every word occurs, by family and size.
-
-    Args:
-        words: Words separated by blanks; none for all entries.
-    """
+    """Entries in whose names, family or kind every word occurs, by family and size."""
     wanted = words.lower().split()
     found = [entry for entry in entries().values() if _matches(entry, wanted)]
     return sorted(found, key=lambda entry: (entry.family, entry.params, entry.name))

@@ -26,11 +26,6 @@ PARTS = {
 class InputMaker:
     """Makes tensors for one model and run.
 
-    Args:
-        model: The model.
-        spec: The run.
-        device: Where the tensors live.
-
     Attributes:
         config: The model's config.
         accepts: Names of the arguments of its forward.
@@ -94,10 +89,8 @@ class InputMaker:
     ) -> torch.Tensor:
         """Token ids, none of which is special.
 
-        Args:
-            length: Tokens of a row; the run's if not given.
-            vocab: Ids that there are; the model's vocabulary if not given.
-            rows: Rows of tokens; one for each sequence if not given.
+        What is not given is of the run: its length, the model's vocabulary, a row for
+        each sequence.
         """
         length = self.length if length is None else length
         vocab = self.vocab if vocab is None else vocab
@@ -140,11 +133,7 @@ class InputMaker:
         yield self.config
 
     def first_width(self, words: tuple[str, ...]) -> int:
-        """Numbers that the first layer with such a name reads at a time, 0 if none.
-
-        Args:
-            words: Parts of the layer's path, such as `patch_embed`.
-        """
+        """Numbers that the first layer with such a name reads at a time, 0 if none."""
         for name, module in self.model.named_modules():
             weight = getattr(module, "weight", None)
             if isinstance(

@@ -16,7 +16,7 @@ from irene.trace.serving.decoder import (
     Norms,
 )
 from irene.trace.serving.families import FAMILIES, Family
-from irene.trace.serving.hybrids import PATTERN, has_space, with_spaces
+from irene.trace.serving.hybrids import PATTERN, checked_size, has_space, with_spaces
 from irene.trace.serving.published import (
     published_type,
     quantizes_attention,
@@ -49,10 +49,7 @@ SHOWN = (
 
 
 def read_decoder(config: Mapping[str, Any]) -> Decoder:
-    """Read what a serving engine would read from a config.
-
-    Args:
-        config: Fields of a config.json; the text part of one that also sees or hears.
+    """Read what an engine would of a config: its text part, if it has one.
 
     Raises:
         ConfigError: It is not the config of a decoder whose layers are attention and
@@ -167,11 +164,7 @@ class _Fields:
         return default if value is None else value
 
     def size(self, name: str) -> int:
-        value = self.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            own = self.family.aliases.get(name, name)
-            raise ConfigError(f"the config's {own} is {value!r}, not a size")
-        return value
+        return checked_size(self.get(name), self.family.aliases.get(name, name))
 
     def number(self, *names: str) -> int:
         """The first of fields that is given; of a list by layer its first, 0: none."""

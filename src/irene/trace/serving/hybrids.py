@@ -61,13 +61,7 @@ def has_space(config: Mapping[str, Any]) -> bool:
 def with_spaces(
     given: Mapping[str, Any], hidden: int, layers: Sequence[Layer]
 ) -> list[Layer]:
-    """Layers with what a hybrid has instead of, or beside, attention.
-
-    Args:
-        given: Fields of a config.
-        hidden: Width of the residual stream.
-        layers: Each with attention and a feed-forward part.
-    """
+    """Layers with what a hybrid has instead of, or beside, attention."""
     config = _flat(given)
     space = _space(config, hidden)
     if space is None:
@@ -187,7 +181,15 @@ def _space(config: Mapping[str, Any], hidden: int) -> StateSpace | None:
 
 
 def _size(config: Mapping[str, Any], name: str) -> int:
-    value = config.get(name)
+    return checked_size(config.get(name), name)
+
+
+def checked_size(value: Any, name: str) -> int:
+    """What a config says of a size.
+
+    Raises:
+        ConfigError: It is none.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ConfigError(f"the config's {name} is {value!r}, not a size")
     return value

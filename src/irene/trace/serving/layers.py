@@ -71,13 +71,7 @@ class _Sizes(NamedTuple):
 
 
 class LayerWriter:
-    """Writes layers of one decoder into a step.
-
-    Args:
-        decoder: Whose layers.
-        types: How its weights are stored.
-        write: Appends the nodes.
-    """
+    """Writes layers of one decoder into a step."""
 
     def __init__(self, decoder: Decoder, types: WeightTypes, write: StepWriter) -> None:
         self.decoder = decoder

@@ -72,11 +72,7 @@ class Step:
         return told
 
     def past_within(self, window: int) -> int:
-        """Cached tokens that a new token sees on average.
-
-        Args:
-            window: Most that it may see; 0: all.
-        """
+        """Cached tokens that a new token sees on average, of a window; 0: all."""
         if not window or self.longest <= window:
             return self.past
         shortest = max(2 * self.past - self.longest, 0)
@@ -94,9 +90,6 @@ def steps_of(spec: RunSpec) -> list[Step]:
     A generation is one round of all streams: each of `batch_size` streams is given a
     prompt and answers it. The prompt is read beside the decoding of the others, and
     gives the first token; all others are decoded.
-
-    Args:
-        spec: A run of phase `prefill`, `decode` or `generate`.
     """
     groups = spec.data_parallel
     here = replace(spec, batch_size=spec.batch_size // groups)

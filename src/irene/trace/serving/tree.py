@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from irene.errors import LimitError, SpecError
 from irene.spec import RunOptions, RunSpec
 from irene.trace.limits import Limits, limits_from_environment
@@ -22,6 +20,7 @@ from irene.trace.serving.step import Step, steps_of
 from irene.trace.serving.writer import StepWriter
 from irene.trace.twins import find_config
 from irene.tree import ModelTree, TreeBuilder
+from irene.tree.columns import features_of_rows
 
 SERVING = "serving engine"
 """Value of `provenance["traced_as"]` of such trees."""
@@ -64,13 +63,7 @@ def serving_tree(
 def served(
     model: str | Path | Mapping[str, Any], spec: RunSpec, limits: Limits | None = None
 ) -> ModelTree:
-    """The tree of the serving that a spec describes; as `serving_tree`.
-
-    Args:
-        model: Catalogue name, Hugging Face id, path of a config.json, or its fields.
-        spec: The run; its model names one that is given by its fields.
-        limits: What is refused; by default `DEFAULT_LIMITS`.
-    """
+    """The tree of the serving that a spec describes; as `serving_tree`."""
     limits = limits or limits_from_environment()
     if isinstance(model, Mapping):
         config, origin = model, "given"
@@ -126,7 +119,8 @@ def decoder_tree(decoder: Decoder, spec: RunSpec) -> ModelTree:
         provenance={"class": decoder.class_name, "traced_as": SERVING},
         notes=(FUSED, *decoder.notes, *_notes(decoder, spec)),
     )
-    return tree.with_features(_columns([features.get(handle, {}) for handle in order]))
+    rows = [features.get(handle, {}) for handle in order]
+    return tree.with_features(features_of_rows(rows))
 
 
 def _check(decoder: Decoder, spec: RunSpec) -> None:
@@ -279,8 +273,3 @@ def _add_up_params(builder: TreeBuilder) -> None:
     for row in reversed(builder.rows):
         if row.parent >= 0:
             builder.rows[row.parent].params += row.params * row.count
-
-
-def _columns(rows: list[dict[str, float]]) -> dict[str, np.ndarray[Any, Any]]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}

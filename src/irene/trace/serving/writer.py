@@ -52,12 +52,6 @@ class StepWriter:
     runs, ranks and tokens beside there are is kept in `features`, by row of the
     builder, where it is not the usual one.
 
-    Args:
-        builder: Gets the nodes.
-        step: What the step carries.
-        dtype: Type of activations, and of weights that are not quantised.
-        cache_dtype: Type of the KV cache.
-
     Attributes:
         owns: Whether weights are counted; not where another layer has them.
     """
@@ -214,19 +208,7 @@ class StepWriter:
         tokens: int | None = None,
         written_bytes: float = ACTIVATION_BYTES,
     ) -> None:
-        """Something that only moves numbers.
-
-        Args:
-            parent: Handle of the node above.
-            name: Name of the node.
-            op: What it does.
-            read: Numbers read per token.
-            written: Numbers written per token.
-            params: Parameters.
-            flops: FLOPs per token.
-            tokens: How many; None: all of the step.
-            written_bytes: Bytes of a number written.
-        """
+        """Something that only moves numbers; these and FLOPs are per token."""
         tokens = self.step.tokens if tokens is None else tokens
         work = Work(
             float(tokens * flops),

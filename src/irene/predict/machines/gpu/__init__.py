@@ -6,9 +6,8 @@
   `kernel_models`: all models of a GPU.
 - `collectives`: all-reduces between GPUs, three numbers for each number of them.
 - `gpu_device`: a GPU that answers for ops, and its file.
-- `kernel_tables`: measured kernels; `kernel_fitting`: models of them; `kernel_exam`:
-  errors with whole groups of shapes
-  held out; `kernel_training`: from tables to devices.
+- `kernel_tables`: measured kernels; `kernel_fitting`: models of them;
+  `kernel_training`: from tables to devices, with exams.
 - `gpu_machine`: a GPU that predicts trees; `node_ops` reads ops off nodes; `wall`: from
   boards to the wall, and power limits.
 - `passes`: how plain passes differ from the sum of their kernels; learned from measured

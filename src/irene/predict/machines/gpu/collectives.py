@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from irene.saved import Floats, Saved, shipped_document
+from irene.arrays import Floats
+from irene.saved import Saved, shipped_document
 
 SCHEMA = "irene.collectives/2"
 FILE = "collectives.json"
@@ -31,49 +32,42 @@ class Exchange(Saved):
     width: float
 
     def seconds(self, sent: Floats) -> Floats:
-        """Time of messages, s.
-
-        Args:
-            sent: Bytes that leave each GPU.
-        """
+        """Time of messages, s, by the bytes that leave each GPU."""
         p = self.sharpness
         joined = self.latency_s**p + (sent / self.bytes_s) ** p
         seconds: Floats = joined ** (1.0 / p)
         return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Collectives:
-    """Collectives of one kind and kind of GPU, by how many take part."""
+Laws = Mapping[int, Exchange]
+"""Of collectives of one kind and kind of GPU, by how many take part."""
 
-    by_ranks: Mapping[int, Exchange]
 
-    def seconds(self, ranks: Floats, sent: Floats) -> tuple[Floats, float]:
-        """Time of each, s, and half the width of their interval in log units.
+def exchange_seconds(laws: Laws, ranks: Floats, sent: Floats) -> tuple[Floats, float]:
+    """Time of each collective, s, and half the width of their interval in log units.
 
-        Args:
-            ranks: GPUs that take part in each.
-            sent: Bytes that leave each GPU.
-        """
-        known = np.array(sorted(self.by_ranks))
-        time_s, width = np.zeros(len(sent)), 0.0
-        nearest = known[np.abs(np.log(known[:, None] / ranks)).argmin(axis=0)]
-        for count in np.unique(nearest).tolist():
-            law, here = self.by_ranks[count], nearest == count
-            time_s[here] = law.seconds(sent[here])
-            width = max(width, law.width)
-        return time_s, width
+    Args:
+        laws: Of as many GPUs, or nearly as many.
+        ranks: GPUs that take part in each.
+        sent: Bytes that leave each GPU.
+    """
+    known = np.array(sorted(laws))
+    time_s, width = np.zeros(len(sent)), 0.0
+    nearest = known[np.abs(np.log(known[:, None] / ranks)).argmin(axis=0)]
+    for count in np.unique(nearest).tolist():
+        law, here = laws[count], nearest == count
+        time_s[here] = law.seconds(sent[here])
+        width = max(width, law.width)
+    return time_s, width
 
 
 @cache
-def exchanges() -> Mapping[str, Mapping[str, Collectives]]:
+def exchanges() -> Mapping[str, Mapping[str, Laws]]:
     """Those that were measured, by kind of op and name of the GPU."""
     document = shipped_document(__package__, FILE, SCHEMA)
     return {
         kind: {
-            gpu: Collectives(
-                {int(n): Exchange.from_dict(law) for n, law in laws.items()}
-            )
+            gpu: {int(n): Exchange.from_dict(law) for n, law in laws.items()}
             for gpu, laws in by_gpu.items()
         }
         for kind, by_gpu in document["laws"].items()

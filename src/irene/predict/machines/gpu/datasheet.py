@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.kernel_ops import WeightType
+from irene.saved import file_bytes
 
 SCALES: Mapping[str, tuple[str, float]] = {
     "hbm_tb_s": ("hbm_bytes_s", 1e12),
@@ -136,10 +137,7 @@ def read_datasheet(path: str | Path) -> Datasheet:
         FormatError: It is not TOML, or a figure is missing, unknown or impossible.
     """
     try:
-        with Path(path).open("rb") as file:
-            fields = tomllib.load(file)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        fields = tomllib.loads(file_bytes(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: not TOML: {error}") from error
     try:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from irene.predict.intervals import Beyond
+from irene.arrays import Floats
+from irene.predict.intervals import Beyond, Doubt
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.gpu_device import OpCosts
@@ -26,6 +27,7 @@ from irene.predict.machines.gpu.kernel_ops import (
     Op,
 )
 from irene.predict.machines.gpu.node_ops import GAP, NodeOps
+from irene.predict.machines.gpu.passes import OwnCosts
 from irene.predict.machines.gpu.serving_calibration import (
     LONG_ANSWER,
     STORED,
@@ -33,7 +35,6 @@ from irene.predict.machines.gpu.serving_calibration import (
     is_block,
     is_packed,
 )
-from irene.saved import Floats
 from irene.spec import RunSpec
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
@@ -90,10 +91,7 @@ def doubted(
 ) -> dict[int, tuple[str, float]]:
     """Ops of servings that are doubted though they have a table, by place.
 
-    Args:
-        ops: What is run.
-        sheet: Of the GPU.
-        engine: That of the servings its calibration is from.
+    The engine is that of the servings that the GPU's calibration is from.
     """
     found = {}
     for place, op in enumerate(ops):
@@ -129,12 +127,7 @@ class OpDoubts:
 
     @classmethod
     def of(cls, nodes: NodeOps, costs: OpCosts) -> OpDoubts:
-        """Those of the ops of a tree; whole runs have shown what moving bytes takes.
-
-        Args:
-            nodes: The ops.
-            costs: What they take.
-        """
+        """Those of the ops of a tree; whole runs have shown what moving bytes takes."""
         names = [type(op).__name__ for op in nodes.ops]
         places = {name: place for place, name in enumerate(dict.fromkeys(names))}
         is_moving = [isinstance(op, Memory) for op in nodes.ops]
@@ -152,100 +145,73 @@ class OpDoubts:
         )
 
     def widths(
-        self,
-        tree: ModelTree,
-        nodes: NodeOps,
-        each_j: Floats,
-        own_j: Floats,
-        width: float,
+        self, tree: ModelTree, nodes: NodeOps, own: OwnCosts, width: float
     ) -> tuple[Floats, list[Beyond]]:
         """Half the interval of every row, in log units, and what makes it wider.
 
-        What whole servings show holds the errors of tables; parts show them more, and
-        where tables are worse than that, the rest of it is a cause.
-
-        Args:
-            tree: Whose rows.
-            nodes: The ops of the tree.
-            each_j: Energy of every entry of `nodes`, J.
-            own_j: Energy of every row without its children, J.
-            width: Half the interval of whole servings.
+        What whole servings show, half their interval being `width`, holds the errors of
+        tables; parts show them more, and where tables are worse than that, the rest of
+        it is a cause.
         """
-        table = self._table_widths(tree, nodes, each_j, own_j)
-        causes = self._beyond(tree, nodes, each_j, own_j)
+        table = self._table_widths(tree, nodes, own)
+        causes = self._beyond(tree, nodes, own)
         held = min(width / table[0], 1.0) if table[0] else 1.0
         if held < 1.0:
-            touched = each_j @ tree.multiplicity[nodes.rows]
-            share = float(touched / (own_j @ tree.multiplicity))
+            touched = own.each_j @ tree.multiplicity[nodes.rows]
+            share = float(touched / (own.joules @ tree.multiplicity))
             rest = math.sqrt(1.0 - held**2) * table
             words = DOUBTED["tables"]
             causes.append(Beyond("tables", words, rest, share, is_beyond=False))
         shared = math.sqrt(max(width**2 - table[0] ** 2, 0.0))
         return np.hypot(held * table, shared), causes
 
-    def _table_widths(
-        self, tree: ModelTree, nodes: NodeOps, each_j: Floats, own_j: Floats
-    ) -> Floats:
+    def _table_widths(self, tree: ModelTree, nodes: NodeOps, costs: OwnCosts) -> Floats:
         """Half the interval of every row by its kernels' tables alone, in log units."""
         kinds = self.kinds[nodes.place].astype(np.int64)
         own = np.zeros((len(tree), int(kinds.max(initial=0)) + 2))
-        np.add.at(own, (nodes.rows, kinds), each_j * self.table[nodes.place])
-        own[:, -1] = own_j
+        np.add.at(own, (nodes.rows, kinds), costs.each_j * self.table[nodes.place])
+        own[:, -1] = costs.joules
         sums = tree.columns.inclusive(own, tree.structure.levels)
         whole = np.where(sums[:, -1] > 0, sums[:, -1], 1.0)
         widths: Floats = np.sqrt((sums[:, :-1] ** 2).sum(axis=1)) / whole
         return widths
 
-    def _beyond(
-        self, tree: ModelTree, nodes: NodeOps, each_j: Floats, own_j: Floats
-    ) -> list[Beyond]:
+    def _beyond(self, tree: ModelTree, nodes: NodeOps, own: OwnCosts) -> list[Beyond]:
         """Ops that no table has, by why."""
         found = []
-        whole = np.where(own_j > 0, own_j, 1.0)
+        whole = np.where(own.joules > 0, own.joules, 1.0)
         for why in dict.fromkeys(filter(None, self.reasons)):
             mine = np.array([each == why for each in self.reasons]) & (self.doubt > 0)
             if mine.any():
-                doubtful = each_j * (self.doubt * mine)[nodes.place]
+                doubtful = own.each_j * (self.doubt * mine)[nodes.place]
                 doubt = np.bincount(nodes.rows, doubtful, len(tree)) / whole
                 words = f"in kernels without a measurement ({why})"
                 words = DOUBTED.get(why, words)
                 assumed = bool(np.isin(self.doubt[mine], (ROUGH[1], EXCHANGED)).all())
                 is_beyond = why not in ("exchanged", "single")
-                found.append(
-                    Beyond.of(why, words, tree, own_j, doubt, assumed, is_beyond)
-                )
-        return found
+                found.append(Doubt(why, words, doubt, assumed, is_beyond))
+        return Beyond.of(tree, own.joules, found)
 
-
-def rough_notes(
-    doubts: OpDoubts, tree: ModelTree, nodes: NodeOps, each_j: Floats
-) -> list[str]:
-    """What is rough of kernels, and yet no reason to doubt the whole."""
-    shares: dict[str, float] = {}
-    times = each_j * tree.multiplicity[nodes.rows]
-    total = float(times.sum()) or 1.0
-    for place, joules in zip(nodes.place.tolist(), times.tolist(), strict=True):
-        why = doubts.reasons[place]
-        if why and not doubts.doubt[place]:
-            shares[why] = shares.get(why, 0.0) + joules / total
-    return [
-        f"{share:.0%} of the energy is rough: {why}"
-        for why, share in sorted(shares.items(), key=lambda item: -item[1])
-        if share > WORTH_SAYING
-    ]
+    def notes(self, tree: ModelTree, nodes: NodeOps, each_j: Floats) -> list[str]:
+        """What is rough of kernels, and yet no reason to doubt the whole."""
+        shares: dict[str, float] = {}
+        times = each_j * tree.multiplicity[nodes.rows]
+        total = float(times.sum()) or 1.0
+        for place, joules in zip(nodes.place.tolist(), times.tolist(), strict=True):
+            why = self.reasons[place]
+            if why and not self.doubt[place]:
+                shares[why] = shares.get(why, 0.0) + joules / total
+        return [
+            f"{share:.0%} of the energy is rough: {why}"
+            for why, share in sorted(shares.items(), key=lambda item: -item[1])
+            if share > WORTH_SAYING
+        ]
 
 
 def beyond_servings(
     tree: ModelTree, own_j: Floats, gpu: str, told: Calibration
 ) -> list[Beyond]:
-    """What of a run no measured serving had.
-
-    Args:
-        tree: Of a serving, or traced.
-        own_j: Energy of every row without its children, J.
-        gpu: Where it runs.
-        told: What servings tell of it.
-    """
+    """What of a run no measured serving had, of which `told` is for the GPU."""
     spec = tree.spec
     if spec is None:
         return []
@@ -255,42 +221,34 @@ def beyond_servings(
             "in fp32, which was never measured: taken as twice bf16, as with TF32; "
             "true fp32, PyTorch's default, takes more in large products"
         )
-        found.append(("fp32", words, np.full(len(tree), FP32), True))
-    return [
-        Beyond.of(cause, words, tree, own_j, doubt, assumed, cause != "waited")
-        for cause, words, doubt, assumed in found
-    ]
+        found.append(Doubt("fp32", words, np.full(len(tree), FP32), True))
+    return Beyond.of(tree, own_j, found)
 
 
 def _of_serving(
     tree: ModelTree, spec: RunSpec, gpu: str, told: Calibration
-) -> Iterator[tuple[str, str, Floats, bool]]:
-    """Of a serving: cause, words, doubt of every row, and whether it is assumed."""
+) -> Iterator[Doubt]:
     everywhere = np.ones(len(tree))
     if told.unserved:
         words = f"on {gpu}, where no serving was measured: taken from {told.source}"
-        yield "unserved", words, told.unserved * everywhere, False
+        yield Doubt("unserved", words, told.unserved * everywhere)
     if spec.data_parallel > 1 and "fused_moe" in tree.strings:
         words = f"of {spec.data_parallel} groups of GPUs that share experts, as in no "
         words += "serving that was measured"
-        yield "data parallel", words, ROUGH[1] * everywhere, True
+        yield Doubt("data parallel", words, ROUGH[1] * everywhere, True)
     if (spec.output_len or 1) >= LONG_ANSWER and spec.gpus == spec.data_parallel:
         if told.unserved:
             words = "in long answers on one GPU, whose host may make it wait"
-            yield "waiting", words, WAITING * everywhere, True
+            yield Doubt("waiting", words, WAITING * everywhere, True)
         elif told.long_gap_s:
             gaps = np.array([tree.strings[op] == GAP for op in tree.columns.op])
             words = "in waiting for the host, as long answers on one GPU were seen to"
-            yield "waited", words, WAITED * gaps, True
-    for cause, words, octaves, rows in _sizes(tree, spec, told.engine):
-        if octaves > 0:
-            yield cause, words, SERVED_OCTAVE * octaves * rows, False
+            yield Doubt("waited", words, WAITED * gaps, True, is_beyond=False)
+    yield from _sizes(tree, spec, told.engine)
 
 
-def _sizes(
-    tree: ModelTree, spec: RunSpec, engine: str
-) -> Iterator[tuple[str, str, float, Floats]]:
-    """Sizes of a serving: cause, words, octaves beyond, and rows it concerns."""
+def _sizes(tree: ModelTree, spec: RunSpec, engine: str) -> Iterator[Doubt]:
+    """Sizes beyond those of the servings that were measured."""
     everywhere = np.ones(len(tree))
     prompt = spec.prompt_len if spec.phase == "generate" else spec.seq_len
     in_prefill = everywhere
@@ -306,6 +264,7 @@ def _sizes(
             continue
         low, high = SERVED[engine][name]
         octaves = math.log2(max(low / max(value, 1), value / high, 1.0))
-        words = f"{what.format(f'{value:,}')}, measured {low:,.0f} to {high:,.0f}"
-        side = "below" if value < low else "above"
-        yield f"{name} {side}", words, octaves, rows
+        if octaves > 0:
+            words = f"{what.format(f'{value:,}')}, measured {low:,.0f} to {high:,.0f}"
+            side = "below" if value < low else "above"
+            yield Doubt(f"{name} {side}", words, SERVED_OCTAVE * octaves * rows)

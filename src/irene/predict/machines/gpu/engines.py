@@ -11,8 +11,9 @@ from importlib import resources
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.errors import UsageError
-from irene.saved import Floats, Saved, check_schema
+from irene.saved import Saved, check_schema
 
 SCHEMA = "irene.engine/1"
 TODAY = "vllm"
@@ -57,11 +58,6 @@ class Engine(Saved):
     ) -> tuple[Floats, Floats]:
         """Time beside kernels of steps, s, and how much of it is at the upper power.
 
-        Args:
-            sequences: Of each step.
-            layers: Of each.
-            ranks: GPUs that share each.
-
         Returns:
             Time, s; and the same weighed by its share of power.
         """
@@ -76,11 +72,6 @@ class Engine(Saved):
 
         Between GPUs its time is known from one model alone: what servings of the engine
         of today are wrong by comes to it.
-
-        Args:
-            usual: Half the interval with the engine of today.
-            is_shared: Whether several GPUs share layers.
-            of_time: Of time, not of energy.
         """
         own = self.time_width if of_time else self.energy_width
         return math.hypot(own, usual) if is_shared else own

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.predict.machines.finding import (
     LEARNED,
     SHEET,
@@ -28,7 +28,6 @@ from irene.predict.machines.gpu.kernel_models import KernelModels
 from irene.predict.machines.gpu.kernel_ops import Op, columns_of
 from irene.predict.machines.gpu.kernel_work import work_of
 from irene.saved import (
-    Floats,
     check_schema,
     fields_of,
     file_bytes,
@@ -63,7 +62,7 @@ class OpCosts:
     reasons: tuple[str, ...]
 
     @property
-    def is_rough(self) -> npt.NDArray[np.bool_]:
+    def is_rough(self) -> Bools:
         """Whether no measurement of such an op is behind it."""
         return np.array([reason != "" for reason in self.reasons], dtype=np.bool_)
 
@@ -159,22 +158,13 @@ def most_alike(sheet: Datasheet) -> str:
 
 
 def known_sheets(files: Mapping[str, Path] | None = None) -> dict[str, Datasheet]:
-    """Datasheets by name of the GPU.
-
-    Args:
-        files: Their files; those that ship and those that a user added if None.
-    """
+    """Datasheets by name of the GPU: those that ship and those a user added."""
     files = machine_files(SHEET) if files is None else files
     return {name: read_datasheet(path) for name, path in files.items()}
 
 
 def stand_in(sheet: Datasheet, source: GpuDevice | None = None) -> GpuDevice:
-    """A GPU known by its datasheet: its roofline, the residual of another GPU.
-
-    Args:
-        sheet: The datasheet.
-        source: The other GPU; the most alike one if None.
-    """
+    """A GPU known by its datasheet: its roofline, the residual of one like it."""
     other = source or read_device(shipped_files(LEARNED)[most_alike(sheet)])
     told = {
         "datasheet": sheet.to_dict(),

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.human import human_width
-from irene.predict.intervals import Beyond, with_beyond, worth_saying
+from irene.predict.intervals import Beyond, Doubt, with_beyond, worth_saying
 from irene.predict.machines.gpu.doubts import (
     SERVED,
     OpDoubts,
     beyond_servings,
     doubted,
-    rough_notes,
 )
 from irene.predict.machines.gpu.engines import (
     TODAY,
@@ -47,7 +47,7 @@ from irene.predict.machines.gpu.serving_calibration import (
 )
 from irene.predict.machines.gpu.wall import held, walls
 from irene.predict.machines.memory_fit import USABLE, memory_fit, traced_fit
-from irene.saved import Floats, digest_of
+from irene.saved import digest_of
 from irene.spec import Attention, DType
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
@@ -137,10 +137,6 @@ class GpuMachine:
         A node's energy is its kernels'; idle power between kernels is in nodes of its
         own (`gap`) in a serving, with the kernels that waited in a traced model.
 
-        Args:
-            tree: A serving tree, or a traced one with math ops; folded or not.
-            step_s: Measured time between two tokens of a stream, s, if it is known.
-
         Raises:
             UsageError: The tree has no ops to predict, or a step time makes no sense.
         """
@@ -165,10 +161,10 @@ class GpuMachine:
         tree = tree.with_notes(*fit.notes())
         at_root = {"memory_share": fit.share, "time_spread": math.exp(widths[1])}
         own = self._limited(tree, nodes, own, step_s is not None)
-        notes = rough_notes(doubts, tree, nodes, own.each_j) + notes
+        notes = doubts.notes(tree, nodes, own.each_j) + notes
         if is_serving:
             notes.append(f"servings calibrated on {self.calibration.source}")
-        width, causes = doubts.widths(tree, nodes, own.each_j, own.joules, widths[0])
+        width, causes = doubts.widths(tree, nodes, own, widths[0])
         causes += beyond_servings(tree, own.joules, self.device.name, self.calibration)
         causes += self.passes.beyond(tree, nodes, own)
         place = tree.spec.at if tree.spec and tree.spec.at else self.usual_place
@@ -178,14 +174,13 @@ class GpuMachine:
             most_w = (tree.spec and tree.spec.power_limit_w) or sheet.tdp_w
             at_root |= {"idle_w": gpus * sheet.idle_w, "tdp_w": gpus * most_w}
         if place == "wall":
-            at_wall = wall.joules(
-                np.stack([own.joules, own.static_j]), own.time_s, gpus
-            )
-            own = replace(own, joules=at_wall[0], static_j=at_wall[1])
+            both = np.stack([own.joules, own.static_j])
+            joules, static_j = wall.joules(both, own.time_s, gpus)
+            own = replace(own, joules=joules, static_j=static_j)
             notes.append(wall.note())
         if place != self.usual_place:
             far = np.full(len(tree), wall.width)
-            causes.append(Beyond.of(ELSEWHERE, place, tree, own.joules, far))
+            causes += Beyond.of(tree, own.joules, [Doubt(ELSEWHERE, place, far)])
         tree = self._composed(tree, own, width, causes)
         known = {name: _root(tree, value) for name, value in at_root.items()}
         return tree.with_features({**tree.features, **known}).with_notes(*notes)
@@ -329,19 +324,14 @@ class GpuMachine:
             factors[is_full] = most_j[is_full] / above_j[is_full]
             left_j = left_j - most_j[is_full].sum()
             is_free &= ~is_full
-        found: Floats = factors[part]
-        return found
+        return factors[part]
 
     def _limited(
         self, tree: ModelTree, nodes: NodeOps, own: OwnCosts, is_timed: bool
     ) -> OwnCosts:
         """With idle power, and within the limit of the boards.
 
-        Args:
-            tree: The tree.
-            nodes: Its ops.
-            own: What its nodes take above idle power.
-            is_timed: Whether the time of steps was measured, which no limit changes.
+        No limit changes the time of steps where that was measured.
         """
         factors = self._within_limit(tree, own)
         sheet, spec = self.device.sheet, tree.spec

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.errors import library
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
@@ -23,7 +24,6 @@ from irene.predict.machines.gpu.time_model import (
     SmoothRoofline,
     TimeModel,
 )
-from irene.saved import Floats
 
 TREES = 100
 MORE_TREES = 400
@@ -63,13 +63,7 @@ MOST = (200e-6, 12.0, 6.0)
 
 
 def fit_time(table: KernelTable, sheet: Datasheet, trees: int = TREES) -> TimeModel:
-    """A time model of measured ops of one kind and dtype, its width not known yet.
-
-    Args:
-        table: What was run, and how long each took.
-        sheet: Of the GPU.
-        trees: How many are grown.
-    """
+    """A time model of measured ops of one kind and dtype, its width not known yet."""
     ops, time_s, make = table.ops, table.time_s, table.make
     has_few = ops.kind == "moe" and _layouts(ops) <= FEW_LAYOUTS
     block = BLOCK if has_few else 0.0
@@ -142,12 +136,7 @@ def _lightgbm() -> Any:
 
 
 def from_lightgbm(dump: Mapping[str, Any], features: tuple[str, ...]) -> Boosted:
-    """Trees that LightGBM has grown.
-
-    Args:
-        dump: What `Booster.dump_model()` gives.
-        features: Names of the features.
-    """
+    """Trees that LightGBM has grown, as `Booster.dump_model()` gives them."""
     tests: list[tuple[int, int, float, int, int]] = []
     leaves = np.zeros((len(dump["tree_info"]), MOST_LEAVES))
     for tree, info in enumerate(dump["tree_info"]):

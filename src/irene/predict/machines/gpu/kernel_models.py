@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import FormatError
 from irene.predict.intervals import BEYOND
-from irene.predict.machines.gpu.collectives import exchanges
+from irene.predict.machines.gpu.collectives import exchange_seconds, exchanges
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
 from irene.predict.machines.gpu.kernel_work import (
@@ -25,7 +26,7 @@ from irene.predict.machines.gpu.kernel_work import (
     work_of,
 )
 from irene.predict.machines.gpu.time_model import SmoothRoofline, TimeModel
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.trace.serving.gguf import GGUF_BYTES
 
 Words = npt.NDArray[np.object_]
@@ -241,7 +242,8 @@ def _exchanged(ops: OpColumns, sheet: Datasheet, link_s: Floats) -> Times:
         why = "exchanges nobody measured, reckoned by the link of the datasheet"
         low, high = ROUGH
     else:
-        time_s, width = measured.seconds(ops.columns["ranks"], ring_bytes(ops.columns))
+        sent = ring_bytes(ops.columns)
+        time_s, width = exchange_seconds(measured, ops.columns["ranks"], sent)
         why, (low, high) = "", (-width, width)
     return _rough(time_s, why, low, high)
 

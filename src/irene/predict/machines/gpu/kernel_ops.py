@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from irene.saved import Floats
+from irene.arrays import Floats
 
 WeightType = Literal["bf16", "fp8", "fp8_block", "fp4", "mxfp4", "int4"]
 """How factors are stored and multiplied; fp16 counts as bf16."""
@@ -183,11 +183,7 @@ class OpColumns:
         return f"{self.kind}/{self.dtype}"
 
     def at(self, rows: npt.NDArray[Any]) -> OpColumns:
-        """Some of them.
-
-        Args:
-            rows: Which, as numbers or as a mask.
-        """
+        """Some of them, given as numbers or as a mask."""
         some = {name: column[rows] for name, column in self.columns.items()}
         return OpColumns(self.kind, self.dtype, some, self.places[rows])
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.errors import FormatError, UsageError
 from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns, skew_of
-from irene.saved import Floats
 from irene.tables import pyarrow
 
 DTYPES: Mapping[str, str] = {
@@ -129,7 +129,7 @@ class KernelTable:
 
     ops: OpColumns
     time_s: Floats
-    groups: npt.NDArray[np.int64]
+    groups: Ints
     group_names: tuple[str, ...]
     source: Mapping[str, Any]
 
@@ -271,11 +271,6 @@ def _without_projections(
     Of modules with the same projections one has the least attention: the least cache,
     or the shortest time. What others take beyond it is attention's, and what it has
     itself is taken as known.
-
-    Args:
-        kind: In `PROJECTED`.
-        columns: Of the table.
-        others: Tables of the same GPU that were read before.
     """
     latency = np.array(columns["latency"], dtype=np.float64)
     known, size = np.full(len(latency), _least_decode_ms(others)), columns["step"]
@@ -342,7 +337,7 @@ def _table(
 
 def _groups(
     columns: Sequence[Floats],
-) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[Ints, tuple[str, ...]]:
     distinct, which = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     names = tuple(" ".join(f"{value:g}" for value in row) for row in distinct)
     return which.ravel().astype(np.int64), names

@@ -1,24 +1,27 @@
-"""From measured kernels to devices: fit, examine, borrow, and say where all is from."""
+"""From measured kernels to devices: fit, examine, borrow, and say where all is from.
+
+Models are examined with whole groups of shapes held out. Rows of one group (a weight
+matrix, a head layout, an expert layout) are never on both sides: neighbours of a shape
+tell its time, new matrices do not come with neighbours.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.predict.machines.gpu.datasheet import Datasheet, distance
 from irene.predict.machines.gpu.gpu_device import GpuDevice
-from irene.predict.machines.gpu.kernel_exam import (
-    TimeExam,
-    error_percent,
-    examine_time,
-    quantiles,
-)
 from irene.predict.machines.gpu.kernel_fitting import (
+    MORE_TREES,
     TREES,
     fit_time,
     lightgbm_version,
@@ -30,7 +33,92 @@ from irene.predict.machines.gpu.kernel_tables import (
     read_tables,
 )
 from irene.predict.machines.gpu.time_model import TimeModel
-from irene.saved import Floats
+
+FOLDS = 5
+FEW_GROUPS = 24
+"""Up to so many groups each is held out alone."""
+QUANTILES = (0.05, 0.95)
+ENOUGH = {"gemm": 4.0}
+"""Median error of a kind, %, beyond which more trees are grown, if they tell more: each
+of them costs time in every answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeExam:
+    """Held-out times of one table.
+
+    Attributes:
+        time_s: Predicted while the row's group was held out, s.
+        folds: What was held out together with each row.
+        trees: How many were grown.
+    """
+
+    table: KernelTable
+    time_s: Floats
+    folds: npt.NDArray[np.str_]
+    trees: int = TREES
+
+    @property
+    def errors(self) -> Floats:
+        """log(measured / predicted)."""
+        return np.log(self.table.time_s / self.time_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Errors in percent, as JSON-ready values."""
+        return {
+            **error_percent(self.errors),
+            "rows": len(self.table),
+            "groups": len(self.table.group_names),
+        }
+
+
+def error_percent(errors: Floats) -> dict[str, float]:
+    """Median and 90th percentile of |predicted / measured − 1|, %."""
+    wrong = 100 * np.abs(np.expm1(-errors))
+    return {
+        "median_percent": round(float(np.median(wrong)), 2),
+        "p90_percent": round(float(np.quantile(wrong, 0.9)), 2),
+    }
+
+
+def quantiles(errors: Floats) -> tuple[float, float]:
+    """The 5 % and 95 % quantile of errors."""
+    low, high = np.quantile(errors, QUANTILES)
+    return round(float(low), 5), round(float(high), 5)
+
+
+def examine_time(table: KernelTable, sheet: Datasheet) -> TimeExam | None:
+    """Predict every group of a table from the others; None if there is but one."""
+    if len(table.group_names) < 2:
+        return None
+    exam = _held_out(table, sheet, TREES)
+    if _median(exam) <= ENOUGH.get(table.ops.kind, np.inf):
+        return exam
+    return min(exam, _held_out(table, sheet, MORE_TREES), key=_median)
+
+
+def _median(exam: TimeExam) -> float:
+    return error_percent(exam.errors)["median_percent"]
+
+
+def _held_out(table: KernelTable, sheet: Datasheet, trees: int) -> TimeExam:
+    folds = _folds(table)
+    predicted = np.zeros(len(table))
+    for fold in np.unique(folds):
+        out = folds == fold
+        model = fit_time(table.at(~out), sheet, trees)
+        predicted[out] = model.seconds(table.ops.at(out), sheet)
+    return TimeExam(table, predicted, folds, trees)
+
+
+def _folds(table: KernelTable) -> npt.NDArray[np.str_]:
+    """Groups of one name are in one fold whatever the table."""
+    if len(table.group_names) <= FEW_GROUPS:
+        names = list(table.group_names)
+    else:
+        names = [str(zlib.crc32(n.encode()) % FOLDS) for n in table.group_names]
+    return np.array(names)[table.groups]
+
 
 UNKNOWN_WIDTH = (-0.5, 0.5)
 """Of a table with a single group of shapes, where nothing can be held out."""
@@ -60,11 +148,6 @@ def train_devices(
     progress: Progress = lambda _: None,
 ) -> list[GpuDevice]:
     """Devices of all GPUs that a folder has tables of.
-
-    Args:
-        data: Folder of folders of tables.
-        sheets: Datasheets by name of the GPU.
-        progress: Told what is being done.
 
     Raises:
         UsageError: There are no tables, or no datasheet of one of the GPUs.
@@ -154,8 +237,7 @@ def _are_alike(one: Datasheet, other: Datasheet) -> bool:
 def _errors(mine: Trained, model: TimeModel, key: str) -> Floats:
     """log(measured / predicted) of a GPU's table by the model of another."""
     table = mine.tables[key]
-    errors: Floats = np.log(table.time_s / model.seconds(table.ops, mine.sheet))
-    return errors
+    return np.log(table.time_s / model.seconds(table.ops, mine.sheet))
 
 
 def _with_borrowed(
@@ -165,9 +247,7 @@ def _with_borrowed(
 
     A table is borrowed where both GPUs multiply its dtype in the same way.
 
-    Args:
-        mine: The GPU.
-        lenders: The others, the most alike first.
+    The lenders are in order, the most alike first.
     """
     models = dict(mine.models)
     for name, theirs in lenders.items():
@@ -182,9 +262,7 @@ def _with_borrowed(
 def _rivals(mine: Trained, others: Mapping[str, Trained]) -> dict[str, TimeModel]:
     """Models of GPUs of the same make and memory whose tables contradict this one's.
 
-    Args:
-        mine: The GPU.
-        others: The others, the most alike first.
+    The others are in order, the most alike first.
     """
     found: dict[str, TimeModel] = {}
     for name, theirs in others.items():

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
-from irene.predict.machines.gpu.kernel_ops import OpColumns
-from irene.saved import Floats
+from irene.predict.machines.gpu.kernel_ops import COLUMNS, OpColumns
 from irene.trace.serving.writer import WEIGHT_BYTES
+
+Columns = Mapping[str, Floats]
 
 ACTIVATION_BYTES = 2.0
 COLLECTIVES = ("all_reduce", "gather_scatter")
@@ -78,11 +80,8 @@ def kernel_seconds(
 
     However many tokens an expert has, the last of its blocks is half empty on average.
 
-    Args:
-        ops: What is run.
-        sheet: Of the GPU.
-        make: Of the kernels; those that are not in `PASSES` are as "".
-        block: Rows of a block; 0 where what is empty is not counted.
+    Makes that are not in `PASSES` are as "". Rows of a block are 0 where what is empty
+    is not counted.
     """
     work = work_of(ops)
     if ops.kind == "moe":
@@ -94,14 +93,13 @@ def kernel_seconds(
     return seconds_of(ops, work, sheet)
 
 
-def tokens_of_expert(columns: Mapping[str, Floats]) -> Floats:
+def tokens_of_expert(columns: Columns) -> Floats:
     """Tokens of each expert that any is sent to, on average."""
     sent = columns["tokens"] * columns["topk"] / columns["expert_parallel"]
-    tokens: Floats = sent / experts_touched(columns)
-    return tokens
+    return sent / experts_touched(columns)
 
 
-def experts_touched(columns: Mapping[str, Floats]) -> Floats:
+def experts_touched(columns: Columns) -> Floats:
     """Experts of this GPU that at least one token is sent to.
 
     Balanced routing spreads tokens as evenly as they go; otherwise every token draws
@@ -117,32 +115,30 @@ def experts_touched(columns: Mapping[str, Floats]) -> Floats:
     )
 
 
-def ring_bytes(columns: Mapping[str, Floats]) -> Floats:
+def ring_bytes(columns: Columns) -> Floats:
     """Bytes that leave each GPU in a ring: 2 (r − 1) / r of the message.
 
     Be it an all-reduce, or an all-gather and a reduce-scatter.
     """
     ranks = np.maximum(columns["ranks"], 1.0)
-    sent: Floats = columns["bytes"] * 2.0 * (ranks - 1.0) / ranks
-    return sent
+    return columns["bytes"] * 2.0 * (ranks - 1.0) / ranks
 
 
-def _gemm(columns: Mapping[str, Floats], width: float) -> Work:
+def _gemm(columns: Columns, width: float) -> Work:
     m, n, k = columns["m"], columns["n"], columns["k"]
     return Work(2.0 * m * n * k, n * k * width + ACTIVATION_BYTES * m * (n + k))
 
 
-def pairs_seen(columns: Mapping[str, Floats]) -> Floats:
+def pairs_seen(columns: Columns) -> Floats:
     """Pairs of a new token and one it sees, in each sequence of a context attention."""
     new, past = columns["new"], columns["past"]
     window = np.where(columns["window"] > 0, columns["window"], past + new)
     # Tokens before the window is full see all that came before them.
     growing = np.clip(window - past, 0.0, new)
-    pairs: Floats = growing * (past + (growing + 1.0) / 2.0) + (new - growing) * window
-    return pairs
+    return growing * (past + (growing + 1.0) / 2.0) + (new - growing) * window
 
 
-def _context_attention(columns: Mapping[str, Floats], width: float) -> Work:
+def _context_attention(columns: Columns, width: float) -> Work:
     batch, new, past = columns["batch"], columns["new"], columns["past"]
     kept = np.where(columns["window"] > 0, np.minimum(past, columns["window"]), past)
     queries = ACTIVATION_BYTES * 2.0 * new * columns["heads"]
@@ -154,7 +150,7 @@ def _context_attention(columns: Mapping[str, Floats], width: float) -> Work:
     )
 
 
-def _generation_attention(columns: Mapping[str, Floats], width: float) -> Work:
+def _generation_attention(columns: Columns, width: float) -> Work:
     window = np.where(columns["window"] > 0, columns["window"], np.inf)
     seen = np.minimum(columns["context"], window)
     numbers = columns["batch"] * columns["head_dim"]
@@ -163,7 +159,7 @@ def _generation_attention(columns: Mapping[str, Floats], width: float) -> Work:
     return Work(4.0 * numbers * columns["heads"] * seen, numbers * (queries + cache))
 
 
-def _latent_attention(columns: Mapping[str, Floats], width: float) -> Work:
+def _latent_attention(columns: Columns, width: float) -> Work:
     rank, kept = columns["rank"], columns["rank"] + columns["rope"]
     batch, heads, seen = columns["batch"], columns["heads"], columns["context"]
     queries = ACTIVATION_BYTES * heads * (kept + rank)
@@ -174,7 +170,7 @@ def _latent_attention(columns: Mapping[str, Floats], width: float) -> Work:
 
 
 def _moe(
-    columns: Mapping[str, Floats],
+    columns: Columns,
     width: float,
     passes: tuple[float, float, float, float] = PASSES["cutlass"],
 ) -> Work:
@@ -194,15 +190,15 @@ def _moe(
     )
 
 
-def _memory(columns: Mapping[str, Floats], width: float) -> Work:
+def _memory(columns: Columns, width: float) -> Work:
     return Work(columns["flops"], columns["bytes_read"] + columns["bytes_written"])
 
 
-def _collective(columns: Mapping[str, Floats], width: float) -> Work:
+def _collective(columns: Columns, width: float) -> Work:
     return Work(columns["bytes"] / ACTIVATION_BYTES, ring_bytes(columns))
 
 
-_WORK: Mapping[str, Callable[[Mapping[str, Floats], float], Work]] = {
+_WORK: Mapping[str, Callable[[Columns, float], Work]] = {
     "gemm": _gemm,
     "context_attention": _context_attention,
     "latent_prompt": _context_attention,
@@ -214,38 +210,8 @@ _WORK: Mapping[str, Callable[[Mapping[str, Floats], float], Work]] = {
 }
 
 
-Columns = Mapping[str, Floats]
-
 TILES = ((128, 128), (64, 128), (128, 256), (256, 128))
 """Rows and columns of the blocks a product may be cut into."""
-
-_CONTEXT = (
-    "base", "balance", "batch", "new", "heads", "kv_heads", "group", "head_dim",
-    "seen", "waves", "full", "sequences",
-)  # fmt: skip
-FEATURES: Mapping[str, tuple[str, ...]] = {
-    "gemm": (
-        "base", "balance", "m", "n", "k", "nk", "mn",
-        *(f"{what}_{rows}x{columns}"
-          for rows, columns in TILES for what in ("waves", "full")),
-        "rows_of_64", "rows_of_16",
-    ),
-    "context_attention": _CONTEXT,
-    "latent_prompt": _CONTEXT,
-    "generation_attention": (
-        "base", "compute", "memory", "batch", "seen", "heads", "kv_heads", "group",
-        "head_dim", "waves", "full", "context", "is_windowed",
-    ),
-    "latent_attention": (
-        "base", "compute", "memory", "batch", "seen", "heads", "waves", "full",
-    ),
-    "moe": (
-        "base", "balance", "tokens", "per_expert", "experts_here", "touched",
-        "hidden", "inter", "topk", "waves_up", "waves_down", "full_up", "skew",
-        "expert_parallel", "sent", "experts",
-    ),
-}  # fmt: skip
-"""Names of the features of each kind, in order."""
 
 
 def features_of(
@@ -253,132 +219,122 @@ def features_of(
 ) -> Floats:
     """Features of ops of one kind, ops × `FEATURES` of the kind.
 
-    Args:
-        ops: Of a kind that `FEATURES` has.
-        seconds: Time of the arithmetic, of the memory, and of the smooth roofline.
-        multiprocessors: Of the GPU.
+    Times are of the arithmetic, of the memory, and of the smooth roofline.
     """
-    columns = _FEATURES[ops.kind](ops.columns, seconds, multiprocessors)
-    return np.column_stack(columns)
+    found = _features(ops.kind, ops.columns, seconds, multiprocessors)
+    return np.column_stack(list(found.values()))
+
+
+def _features(
+    kind: str,
+    columns: Columns,
+    seconds: tuple[Floats, Floats, Floats],
+    multiprocessors: float,
+) -> Columns:
+    compute_s, memory_s, base_s = seconds
+    found = {"base": _log(base_s)}
+    if kind in DECODING:
+        found |= {"compute": _log(compute_s), "memory": _log(memory_s)}
+    else:
+        found["balance"] = _log(compute_s / memory_s)
+    return {**found, **_FEATURES[kind](columns, multiprocessors)}
 
 
 def _log(values: Floats) -> Floats:
-    logs: Floats = np.log2(np.maximum(values, 1e-12))
-    return logs
+    return np.log2(np.maximum(values, 1e-12))
 
 
-def _waves(blocks: Floats, multiprocessors: float) -> tuple[Floats, Floats]:
+def _waves(blocks: Floats, multiprocessors: float, of: str = "") -> Columns:
     """Waves of blocks, and how full they are on average."""
     waves = np.maximum(blocks, 1e-12) / multiprocessors
-    return _log(waves), waves / np.ceil(waves)
+    return {f"waves{of}": _log(waves), f"full{of}": waves / np.ceil(waves)}
 
 
-def _gemm_features(
-    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
-) -> list[Floats]:
-    compute_s, memory_s, base_s = seconds
+def _gemm_features(columns: Columns, processors: float) -> Columns:
     m, n, k = columns["m"], columns["n"], columns["k"]
-    found = [_log(base_s), _log(compute_s / memory_s)]
-    found += [_log(m), _log(n), _log(k), _log(n * k), _log(m * n)]
+    sizes = {"m": m, "n": n, "k": k, "nk": n * k, "mn": m * n}
+    found = {name: _log(size) for name, size in sizes.items()}
     for rows, wide in TILES:
-        found += _waves(np.ceil(m / rows) * np.ceil(n / wide), processors)
-    found += [m / (np.ceil(m / 64) * 64), m / (np.ceil(m / 16) * 16)]
-    return found
+        blocks = np.ceil(m / rows) * np.ceil(n / wide)
+        found |= _waves(blocks, processors, f"_{rows}x{wide}")
+    return found | {
+        f"rows_of_{rows}": m / (np.ceil(m / rows) * rows) for rows in (64, 16)
+    }
 
 
-def _context_features(
-    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
-) -> list[Floats]:
-    compute_s, memory_s, base_s = seconds
+def _heads(columns: Columns) -> Columns:
+    heads, kv_heads = columns["heads"], columns["kv_heads"]
+    return {
+        "heads": _log(heads),
+        "kv_heads": _log(kv_heads),
+        "group": _log(heads / kv_heads),
+        "head_dim": columns["head_dim"],
+    }
+
+
+def _context_features(columns: Columns, processors: float) -> Columns:
     batch, new, heads = columns["batch"], columns["new"], columns["heads"]
-    return [
-        _log(base_s),
-        _log(compute_s / memory_s),
-        _log(batch),
-        _log(new),
-        _log(heads),
-        _log(columns["kv_heads"]),
-        _log(heads / columns["kv_heads"]),
-        columns["head_dim"],
-        _log(pairs_seen(columns) / (new * (new + 1.0) / 2.0)),
-        *_waves(batch * heads * np.ceil(new / 128), processors),
-        _log(batch * heads),
-    ]
+    return {
+        "batch": _log(batch),
+        "new": _log(new),
+        **_heads(columns),
+        "seen": _log(pairs_seen(columns) / (new * (new + 1.0) / 2.0)),
+        **_waves(batch * heads * np.ceil(new / 128), processors),
+        "sequences": _log(batch * heads),
+    }
 
 
-def _generation_features(
-    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
-) -> list[Floats]:
-    compute_s, memory_s, base_s = seconds
+def _generation_features(columns: Columns, processors: float) -> Columns:
     window = np.where(columns["window"] > 0, columns["window"], np.inf)
-    return [
-        _log(base_s),
-        _log(compute_s),
-        _log(memory_s),
-        _log(columns["batch"]),
-        _log(np.minimum(columns["context"], window)),
-        _log(columns["heads"]),
-        _log(columns["kv_heads"]),
-        _log(columns["heads"] / columns["kv_heads"]),
-        columns["head_dim"],
-        *_waves(columns["batch"] * columns["kv_heads"], processors),
-        _log(columns["context"]),
-        (columns["window"] > 0).astype(np.float64),
-    ]
+    return {
+        "batch": _log(columns["batch"]),
+        "seen": _log(np.minimum(columns["context"], window)),
+        **_heads(columns),
+        **_waves(columns["batch"] * columns["kv_heads"], processors),
+        "context": _log(columns["context"]),
+        "is_windowed": (columns["window"] > 0).astype(np.float64),
+    }
 
 
-def _latent_features(
-    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
-) -> list[Floats]:
-    compute_s, memory_s, base_s = seconds
+def _latent_features(columns: Columns, processors: float) -> Columns:
     batch, heads = columns["batch"], columns["heads"]
-    return [
-        _log(base_s),
-        _log(compute_s),
-        _log(memory_s),
-        _log(batch),
-        _log(columns["context"]),
-        _log(heads),
-        *_waves(batch * np.ceil(heads / 64), processors),
-    ]
+    return {
+        "batch": _log(batch),
+        "seen": _log(columns["context"]),
+        "heads": _log(heads),
+        **_waves(batch * np.ceil(heads / 64), processors),
+    }
 
 
-def _moe_features(
-    columns: Columns, seconds: tuple[Floats, Floats, Floats], processors: float
-) -> list[Floats]:
-    compute_s, memory_s, base_s = seconds
+def _moe_features(columns: Columns, processors: float) -> Columns:
     inter = columns["inter"] / columns["tensor_parallel"]
-    touched = experts_touched(columns)
-    sent = columns["tokens"] * columns["topk"]
-    per_expert = tokens_of_expert(columns)
+    touched, per_expert = experts_touched(columns), tokens_of_expert(columns)
     blocks = touched * np.ceil(per_expert / BLOCK)
-    up = blocks * np.ceil((1.0 + columns["gated"]) * inter / 128)
-    waves_up, full_up = _waves(up, processors)
-    waves_down, _ = _waves(blocks * np.ceil(columns["hidden"] / 128), processors)
-    return [
-        _log(base_s),
-        _log(compute_s / memory_s),
-        _log(columns["tokens"]),
-        _log(per_expert),
-        _log(columns["experts"] / columns["expert_parallel"]),
-        _log(touched),
-        _log(columns["hidden"]),
-        _log(inter),
-        columns["topk"],
-        waves_up,
-        waves_down,
-        full_up,
-        columns["skew"],
-        _log(columns["expert_parallel"]),
-        _log(sent),
-        _log(columns["experts"]),
-    ]
+    up = _waves(
+        blocks * np.ceil((1.0 + columns["gated"]) * inter / 128), processors, "_up"
+    )
+    down = _waves(blocks * np.ceil(columns["hidden"] / 128), processors, "_down")
+    return {
+        "tokens": _log(columns["tokens"]),
+        "per_expert": _log(per_expert),
+        "experts_here": _log(columns["experts"] / columns["expert_parallel"]),
+        "touched": _log(touched),
+        "hidden": _log(columns["hidden"]),
+        "inter": _log(inter),
+        "topk": columns["topk"],
+        "waves_up": up["waves_up"],
+        "waves_down": down["waves_down"],
+        "full_up": up["full_up"],
+        "skew": columns["skew"],
+        "expert_parallel": _log(columns["expert_parallel"]),
+        "sent": _log(columns["tokens"] * columns["topk"]),
+        "experts": _log(columns["experts"]),
+    }
 
 
-_FEATURES: Mapping[
-    str,
-    Callable[[Columns, tuple[Floats, Floats, Floats], float], list[Floats]],
-] = {
+DECODING = ("generation_attention", "latent_attention")
+"""Kinds that show the time of arithmetic and of memory, others how they balance."""
+_FEATURES: Mapping[str, Callable[[Columns, float], Columns]] = {
     "gemm": _gemm_features,
     "context_attention": _context_features,
     "latent_prompt": _context_features,
@@ -386,3 +342,11 @@ _FEATURES: Mapping[
     "latent_attention": _latent_features,
     "moe": _moe_features,
 }
+_ONE = np.ones(1)
+FEATURES: Mapping[str, tuple[str, ...]] = {
+    kind: tuple(
+        _features(kind, dict.fromkeys(COLUMNS[kind], _ONE), (_ONE, _ONE, _ONE), 1.0)
+    )
+    for kind in _FEATURES
+}
+"""Names of the features of each kind, in order, as files of models have them."""

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from irene.errors import UsageError
+from irene.arrays import Floats
 from irene.predict.machines.gpu.kernel_models import ROUGH
 from irene.predict.machines.gpu.kernel_ops import (
     Collective,
@@ -30,13 +30,12 @@ from irene.predict.machines.gpu.kernel_ops import (
     Op,
     WeightType,
 )
-from irene.saved import Floats
+from irene.predict.machines.specs.work import refuse_cut
 from irene.trace.costs.matrix import MATRIX
-from irene.tree import KINDS, ModelTree, Signature
+from irene.tree import MATH, ML, ModelTree, Signature
 
 Places = npt.NDArray[np.intp]
 
-ML = KINDS.index("ml")
 GAP = "host_gap"
 """Op of the node for the time between kernels."""
 ROUTING = "power_law_1.2"
@@ -98,28 +97,32 @@ def serving_ops(tree: ModelTree) -> NodeOps:
     columns = tree.columns
     gap = tree.strings.index(GAP) if GAP in tree.strings else -1
     rows = np.flatnonzero((columns.kind == ML) & (columns.op != gap))
-    runs, ranks = feature(tree, "runs", 1.0)[rows], feature(tree, "ranks", 1.0)[rows]
-    nodes = zip(
-        columns.op[rows].tolist(),
-        columns.signature[rows].tolist(),
-        columns.bytes_read[rows].tolist(),
-        columns.bytes_written[rows].tolist(),
-        columns.flops[rows].tolist(),
-        runs.tolist(),
-        ranks.tolist(),
-        feature(tree, "beside", 0.0)[rows].tolist(),
-        feature(tree, "expert_ranks", 1.0)[rows].tolist(),
-        strict=True,
-    )
+    runs, ranks, beside, spread = (
+        feature(tree, name, usual)[rows]
+        for name, usual in (
+            ("runs", 1.0), ("ranks", 1.0), ("beside", 0.0), ("expert_ranks", 1.0)
+        )
+    )  # fmt: skip
+    nodes, which = _distinct(tree, rows, runs, ranks, beside, spread)
     found: Found = {}
-    known: dict[tuple[float, ...], tuple[int, int]] = {}
-    places = []
-    for fields in nodes:
-        if fields not in known:
-            known[fields] = _add(tree, _Node(*fields), found)
-        places.append(known[fields])
-    place, base = np.array(places, dtype=np.intp).reshape(-1, 2).T
+    places = [_add(tree, _Node(*node), found) for node in nodes]
+    place, base = np.array(places, dtype=np.intp).reshape(-1, 2)[which].T
     return NodeOps(rows, place, base, runs, ranks, tuple(found), {})
+
+
+def _distinct(
+    tree: ModelTree, rows: Places, *more: Floats
+) -> tuple[list[tuple[Any, ...]], Places]:
+    """What decides the ops of some rows, equal ones once, and which each row has."""
+    columns = tree.columns
+    known = (
+        columns.op, columns.signature, columns.bytes_read, columns.bytes_written,
+        columns.flops,
+    )  # fmt: skip
+    lists = [*(column[rows].tolist() for column in known), *(m.tolist() for m in more)]
+    places: dict[tuple[Any, ...], int] = {}
+    which = [places.setdefault(key, len(places)) for key in zip(*lists, strict=True)]
+    return list(places), np.array(which, dtype=np.intp)
 
 
 def feature(tree: ModelTree, name: str, usual: float) -> Floats:
@@ -200,27 +203,17 @@ def _moe(signature: Signature, node: _Node) -> Op:
     spread = round(node.expert_ranks)
     shared_by = round(node.ranks) // spread
     return Moe(
-        tokens,
-        hidden,
-        inter * shared_by,
-        topk,
-        experts * spread,
-        _type(signature),
-        first > inter,
-        ROUTING,
-        shared_by,
-        spread,
-    )
+        tokens, hidden, inter * shared_by, topk, experts * spread, _type(signature),
+        gated=first > inter, distribution=ROUTING, tensor_parallel=shared_by,
+        expert_parallel=spread,
+    )  # fmt: skip
 
 
-def _collective(signature: Signature, node: _Node) -> Op:
-    tokens, hidden = signature.inputs[0]
-    return Collective(2.0 * tokens * hidden, signature.inputs[1][0])
-
-
-def _gather_scatter(signature: Signature, node: _Node) -> Op:
-    tokens, hidden = signature.inputs[0]
-    return GatherScatter(2.0 * tokens * hidden, signature.inputs[1][0])
+def _exchange(
+    signature: Signature, node: _Node, kind: type[Collective] = Collective
+) -> Op:
+    (tokens, hidden), (ranks,) = signature.inputs
+    return kind(2.0 * tokens * hidden, ranks)
 
 
 def _memory(signature: Signature, node: _Node, longer: float = 1.0) -> Op:
@@ -237,56 +230,42 @@ SERVING_READERS: Mapping[str, Callable[[Signature, _Node], Op]] = {
     "generation_attention": _generation,
     "latent_attention": _latent,
     "fused_moe": _moe,
-    "all_reduce": _collective,
-    "gather_scatter": _gather_scatter,
+    "all_reduce": _exchange,
+    "gather_scatter": partial(_exchange, kind=GatherScatter),
     **{op: partial(_memory, longer=times) for op, times in LONGER.items()},
 }
 """How ops are read from their shapes; all others only move their bytes."""
 
 
-MATH = KINDS.index("math")
 PRODUCTS = "products of batches of matrices, predicted as one product of their size"
 
 
 def traced_ops(tree: ModelTree) -> NodeOps:
-    """The ops of all math nodes that move data.
-
-    Args:
-        tree: A traced tree with its math ops, folded or not.
+    """The ops of all math nodes of a traced tree that move data.
 
     Raises:
         UsageError: The tree was cut above its math ops.
     """
     columns = tree.columns
     moved = columns.bytes_read + columns.bytes_written
-    if not (columns.kind == MATH).any():
-        raise UsageError("prediction needs a tree with its math ops: trace it anew")
+    refuse_cut(tree)
     rows = np.flatnonzero((columns.kind == MATH) & (moved > 0))
-    keys = zip(
-        columns.op[rows].tolist(),
-        columns.signature[rows].tolist(),
-        columns.bytes_read[rows].tolist(),
-        columns.bytes_written[rows].tolist(),
-        columns.flops[rows].tolist(),
-        strict=True,
-    )
+    nodes, which = _distinct(tree, rows)
     found: Found = {}
     reasons: dict[int, tuple[str, float]] = {}
-    known: dict[tuple[int, ...], int] = {}
     places = []
-    for key in keys:
-        if key not in known:
-            name, shapes = tree.strings[key[0]], tree.signatures[key[1]]
-            known[key] = _place(found, _op(name, shapes, *key[2:]))
-            if name in BATCHED:
-                reasons[known[key]] = PRODUCTS, ROUGH[1]
-            elif name in MATRIX.keys() - TRACED_READERS.keys() - SHOWN:
-                reasons[known[key]] = name.removeprefix("aten."), ROUGH[1]
-        places.append(known[key])
+    for op, signature, *costs in nodes:
+        name = tree.strings[op]
+        place = _place(found, _op(name, tree.signatures[signature], *costs))
+        if name in BATCHED:
+            reasons[place] = PRODUCTS, ROUGH[1]
+        elif name in MATRIX.keys() - TRACED_READERS.keys() - SHOWN:
+            reasons[place] = name.removeprefix("aten."), ROUGH[1]
+        places.append(place)
     once = np.ones(len(rows))
     nothing = np.full(len(rows), -1, dtype=np.intp)
-    place = np.array(places, dtype=np.intp)
-    return NodeOps(rows, place, nothing, once, once, tuple(found), reasons)
+    place_of = np.array(places, dtype=np.intp)[which]
+    return NodeOps(rows, place_of, nothing, once, once, tuple(found), reasons)
 
 
 def _op(name: str, shapes: Signature, read: int, written: int, flops: int) -> Op:

@@ -8,14 +8,15 @@ from functools import cache
 
 import numpy as np
 
-from irene.predict.intervals import BEYOND, Beyond
+from irene.arrays import Floats
+from irene.predict.intervals import BEYOND, Beyond, Doubt
 from irene.predict.machines.domain import LOOP, is_looped
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.gpu_device import OpCosts
 from irene.predict.machines.gpu.kernel_ops import Memory, Op
 from irene.predict.machines.gpu.node_ops import FP32_FACTOR, NodeOps
 from irene.predict.machines.gpu.serving_calibration import UNSEEN
-from irene.saved import Floats, Saved, shipped_document
+from irene.saved import Saved, shipped_document
 from irene.trace.serving.tree import is_serving_tree
 from irene.tree import ModelTree
 
@@ -64,25 +65,14 @@ class Passes(Saved):
     source: str
 
     def seconds(self, table_s: Floats) -> tuple[Floats, Floats]:
-        """Time in which kernels run, and time that they take with their launch, s.
-
-        Args:
-            table_s: Times of kernels in their tables, s.
-        """
+        """Time of kernels and time with their launch, s, by that of their tables."""
         busy_s = self.time * table_s
         return busy_s, np.maximum(busy_s, self.host_s)
 
     def own(
         self, tree: ModelTree, nodes: NodeOps, costs: OpCosts, sheet: Datasheet
     ) -> OwnCosts:
-        """What every row of a traced model takes by itself, launches included.
-
-        Args:
-            tree: The model.
-            nodes: Its ops.
-            costs: What they take by their tables.
-            sheet: Of the GPU.
-        """
+        """What every row of a traced model takes by itself, launches included."""
         found = self.seconds(costs.time_s * slower(tree, nodes.ops))
         busy_s, each_s = (each[nodes.place] for each in found)
         each_j = (self.power_share * sheet.tdp_w - sheet.idle_w) * busy_s
@@ -97,15 +87,14 @@ class Passes(Saved):
         if is_serving_tree(tree):
             return []
         looped = np.where(is_looped(tree), BEYOND["group"], 0.0)
-        found = [Beyond.of("loop", LOOP, tree, own.joules, looped)]
         waits = own.each_s <= self.host_s
         waited_s = np.bincount(nodes.rows, own.each_s * waits, len(tree))
         idle_w = own.static_j.sum() / own.time_s.sum()
         longer_j = (SLOW_HOST - 1) * idle_w * waited_s
         doubt = np.log1p(longer_j / np.where(own.joules > 0, own.joules, 1.0))
         words = "in kernels that wait for their launch, which depends on the host"
-        found.append(Beyond.of("launches", words, tree, own.joules, doubt, True))
-        return [each for each in found if each.share]
+        found = [Doubt("loop", LOOP, looped), Doubt("launches", words, doubt, True)]
+        return [each for each in Beyond.of(tree, own.joules, found) if each.share]
 
     def note(self) -> str:
         """What was taken, in words."""

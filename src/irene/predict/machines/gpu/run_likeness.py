@@ -49,12 +49,7 @@ def shared_errors(
 
     What calibrations are wrong by is alike in servings that are alike.
 
-    Args:
-        tree: Of a run.
-        gpu: Where it runs.
-        width: Half the interval of the whole, in log units, without causes.
-        causes: What makes it wider.
-        engine: Serving engine unless the run says another.
+    Half the interval of the whole is without its causes.
     """
     times = 1.0 if is_serving_tree(tree) else (width / APART_AT) ** 2
     place = {axis: times * at for axis, at in _place(tree, gpu, engine).items()}

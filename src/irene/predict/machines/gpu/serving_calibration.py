@@ -8,16 +8,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.engines import TODAY
 from irene.predict.machines.gpu.kernel_ops import Collective, Gemm, Memory, Moe, Op
 from irene.predict.machines.gpu.kernel_work import Work
-from irene.saved import Floats, Saved, shipped_document
+from irene.saved import Saved, shipped_document
 from irene.trace.serving.gguf import GGUF_BYTES
-
-Flags = npt.NDArray[np.bool_]
 
 SCHEMA = "irene.serving_calibration/5"
 FILES = ("serving_calibration.json", "desktop_calibration.json")
@@ -55,13 +53,13 @@ class OpKinds:
         talks: Whether GPUs exchange results.
     """
 
-    memory: Flags
-    experts: Flags
-    unpacked: Flags
-    blocks: Flags
-    untuned: Flags
-    eights: Flags
-    talks: Flags
+    memory: Bools
+    experts: Bools
+    unpacked: Bools
+    blocks: Bools
+    untuned: Bools
+    eights: Bools
+    talks: Bools
 
     @classmethod
     def of(cls, ops: Sequence[Op], sheet: Datasheet) -> OpKinds:
@@ -69,7 +67,7 @@ class OpKinds:
         is_slow = sheet.architecture in SLOW_BLOCKS
         has_fp4 = "fp4" in sheet.flops_s
 
-        def flags(holds: Callable[[Op], bool]) -> Flags:
+        def flags(holds: Callable[[Op], bool]) -> Bools:
             return np.array([holds(op) for op in ops], dtype=np.bool_)
 
         return cls(
@@ -179,11 +177,7 @@ class Calibration(Saved):
         return self.limit_share * sheet.tdp_w - sheet.idle_w
 
     def factors(self, kinds: OpKinds) -> Floats:
-        """By how much ops take longer than in their tables.
-
-        Args:
-            kinds: What is run.
-        """
+        """By how much ops take longer than in their tables."""
         found = np.where(kinds.memory, self.memory_time, 1.0)
         found = np.where(kinds.untuned, self.untuned_time, found)
         return np.where(kinds.blocks, self.block_time, found)
@@ -191,14 +185,7 @@ class Calibration(Saved):
     def counted_j(
         self, kinds: OpKinds, worked_s: Floats, work: Work, sheet: Datasheet
     ) -> Floats:
-        """What ops take for their bytes and arithmetic on one GPU, J.
-
-        Args:
-            kinds: What is run.
-            worked_s: Time in which a GPU works on each, s.
-            work: FLOPs and bytes of each.
-            sheet: Whose idle power and limit hold.
-        """
+        """What ops take for their bytes and arithmetic on one GPU, J."""
         compute_s = np.minimum(work.flops / sheet.peak("bf16"), worked_s)
         byte_j = self.joules_per_byte * BYTE_ENERGY[sheet.memory]
         counted = byte_j * work.bytes
@@ -214,8 +201,7 @@ class Calibration(Saved):
         share += self.block_share * kinds.blocks
         share += self.eights_share * kinds.eights
         share[kinds.talks] = self.collective_share
-        found: Floats = self.span_w(sheet) * share
-        return found
+        return self.span_w(sheet) * share
 
     def work_j(
         self, kinds: OpKinds, worked_s: Floats, work: Work, sheet: Datasheet
@@ -229,17 +215,12 @@ class Calibration(Saved):
         sequences: Floats,
         vocabulary: Floats,
         layers: Floats,
-        is_long: Flags | bool,
-        has_experts: Flags | bool,
+        is_long: Bools | bool,
+        has_experts: Bools | bool,
     ) -> tuple[Floats, Floats]:
         """Time of steps beyond their kernels, s, and of it at full power, s.
 
-        Args:
-            sequences: Of each step.
-            vocabulary: Tokens of which each sequence draws one.
-            layers: Of each model.
-            is_long: Whether they are of long answers on one GPU.
-            has_experts: Whether they are of a model with experts.
+        Long answers are those on one GPU.
         """
         own_s = self.sequence_s * sequences
         share = self.sequence_share * np.where(has_experts, self.experts_sequences, 1.0)
@@ -251,15 +232,11 @@ class Calibration(Saved):
     def limited_j(self, above_j: Floats, time_s: Floats, sheet: Datasheet) -> Floats:
         """Energy of GPUs within their limit, J.
 
-        Args:
-            above_j: What they would take above idle power without one, J.
-            time_s: Their time, of all of them, s.
-            sheet: Whose idle power and limit hold.
+        Both given are of all GPUs, energy without a limit and above idle power.
         """
         span_w = self.span_w(sheet)
         share = above_j / (span_w * time_s)
-        joules: Floats = time_s * (sheet.idle_w + span_w * bend(share))
-        return joules
+        return time_s * (sheet.idle_w + span_w * bend(share))
 
     def width(self, regime: str, of_time: bool = False) -> float:
         """Half the 90 % interval in a regime, in log units.
@@ -282,8 +259,7 @@ class Calibration(Saved):
 
 def bend(share: Floats) -> Floats:
     """A share of power that never reaches one."""
-    bent: Floats = share / (1.0 + share**SHARPNESS) ** (1.0 / SHARPNESS)
-    return bent
+    return share / (1.0 + share**SHARPNESS) ** (1.0 / SHARPNESS)
 
 
 STORED = {
@@ -295,14 +271,7 @@ STORED = {
 def regime_of(
     ops: Sequence[Op], ranks: int, output_len: int, is_hybrid: bool = False
 ) -> str:
-    """In which regime of the measured servings one is, such as `dense bf16 one short`.
-
-    Args:
-        ops: What it runs.
-        ranks: GPUs.
-        output_len: Tokens of an answer.
-        is_hybrid: Whether some of its layers are state spaces.
-    """
+    """In which regime of measured servings one is, as `dense bf16 short one`."""
     kinds = {STORED.get(op.dtype, "bf16") for op in ops if isinstance(op, Gemm | Moe)}
     stored = next((kind for kind in ("gguf", "fp4", "fp8") if kind in kinds), "bf16")
     layers = "experts" if any(isinstance(op, Moe) for op in ops) else "dense"

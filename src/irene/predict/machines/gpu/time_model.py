@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats, Ints
 from irene.errors import FormatError
 from irene.predict.machines.gpu.datasheet import Datasheet
 from irene.predict.machines.gpu.kernel_ops import OpColumns
@@ -24,13 +25,12 @@ from irene.predict.machines.gpu.kernel_work import (
     features_of,
     kernel_seconds,
 )
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 
 MOST_LEAVES = 32
 """A tree's leaves are bits of one 32-bit number."""
 
 Words = npt.NDArray[np.uint32]
-Places = npt.NDArray[np.int64]
 
 ALL = np.uint32(0xFFFFFFFF)
 ROWS = 256
@@ -57,18 +57,14 @@ class Boosted(Saved):
 
     features: tuple[str, ...]
     leaves: Floats
-    tree: Places
-    feature: Places
+    tree: Ints
+    feature: Ints
     threshold: Floats
-    first: Places
-    count: Places
+    first: Ints
+    count: Ints
 
     def predict(self, rows: Floats) -> Floats:
-        """The sum of every row's leaves.
-
-        Args:
-            rows: Rows × features.
-        """
+        """The sum of every row's leaves; rows × features."""
         parts = [
             self._sums(rows[start : start + ROWS])
             for start in range(0, len(rows), ROWS)
@@ -129,7 +125,7 @@ class Boosted(Saved):
             raise FormatError("damaged trees: a place is outside its array")
 
 
-def _all_within(places: Places, size: int) -> bool:
+def _all_within(places: Ints, size: int) -> bool:
     return bool(((places >= 0) & (places < size)).all())
 
 
@@ -155,8 +151,7 @@ class SmoothRoofline(Saved):
         """Time from the least times of both sides, s."""
         joined = (self.compute_factor * compute_s) ** SHARPNESS
         joined += (self.memory_factor * memory_s) ** SHARPNESS
-        seconds: Floats = self.launch_s + joined ** (1 / SHARPNESS)
-        return seconds
+        return self.launch_s + joined ** (1 / SHARPNESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +184,7 @@ class TimeModel(Saved):
         compute_s, memory_s = kernel_seconds(ops, sheet, self.make, self.block)
         base_s = self.base.seconds(compute_s, memory_s)
         rows = features_of(ops, (compute_s, memory_s, base_s), sheet.multiprocessors)
-        seconds: Floats = base_s * np.exp(
-            np.clip(self.trees.predict(rows), *self.clamp)
-        )
-        return seconds
+        return base_s * np.exp(np.clip(self.trees.predict(rows), *self.clamp))
 
     def octaves_beyond(self, ops: OpColumns) -> Floats:
         """How far the sizes of ops are outside the measured, 1 for twice or half."""

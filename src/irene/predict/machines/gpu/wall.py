@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from irene.saved import Floats, Saved, shipped_document
+from irene.arrays import Floats
+from irene.saved import Saved, shipped_document
 
 SCHEMA = "irene.walls/1"
 FILE = "walls.json"
@@ -36,15 +37,8 @@ class Wall(Saved):
     source: str
 
     def joules(self, board_j: Floats, time_s: Floats, gpus: int) -> Floats:
-        """Energy at the wall, J.
-
-        Args:
-            board_j: Of all boards, J.
-            time_s: Time in which they take it, s.
-            gpus: How many boards.
-        """
-        found: Floats = self.factor * board_j + self.fixed_w * gpus * time_s
-        return found
+        """Energy at the wall, J."""
+        return self.factor * board_j + self.fixed_w * gpus * time_s
 
     def note(self) -> str:
         """What was assumed, in words."""
@@ -68,11 +62,7 @@ def held(
 
     Where they would take more than the limit, they take the limit, and longer.
 
-    Args:
-        joules: Without the limit, J.
-        time_s: Time of all GPUs together, s.
-        idle_w: Idle power of each, W.
-        limit_w: Limit of each, W; None: none.
+    Both are of all GPUs together, the powers of each.
     """
     if limit_w is None:
         return joules, time_s

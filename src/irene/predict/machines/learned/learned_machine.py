@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from irene.arrays import Floats
 from irene.energy import SharedError
-from irene.errors import UsageError
 from irene.hardware import Hardware
 from irene.predict.intervals import BEYOND, Beyond, with_beyond
 from irene.predict.machines.learned.time_fit import TimeModel, is_product
@@ -22,12 +22,17 @@ from irene.predict.machines.learned.timed_op import (
     timed_work,
 )
 from irene.predict.machines.memory_fit import with_fit
-from irene.saved import Floats, checked_content, digest_of, fields_of
-from irene.spec import Attention, DType
+from irene.predict.machines.predictor import OfRuns
+from irene.predict.machines.specs.work import refuse_cut
+from irene.saved import (
+    checked_content,
+    digest_of,
+    fields_of,
+    read_values,
+)
 from irene.tree import KINDS, ModelTree
 
 LEARNED_SCHEMA = "irene.learned-machine/1"
-MATH = KINDS.index("math")
 WORTH_SAYING = 0.02
 FAR = 0.7
 """Sizes further outside than this factor's logarithm count as never measured."""
@@ -39,7 +44,7 @@ UNKNOWN_WIDTH = math.log(3.0)
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedMachine:
+class LearnedMachine(OfRuns):
     """Time and energy of every node of a tree on a machine that learned itself.
 
     Attributes:
@@ -59,14 +64,14 @@ class LearnedMachine:
     provenance: Mapping[str, Any]
     digest: str = field(init=False, default="")
 
-    usual_dtype: ClassVar[DType] = "fp32"
-    usual_attention: ClassVar[Attention] = "eager"
-    serves: ClassVar = False
-    streams: ClassVar = (0, 0)
+    schema: ClassVar = LEARNED_SCHEMA
 
     def __post_init__(self) -> None:
-        """Name the content."""
-        object.__setattr__(self, "digest", digest_of(self._content()))
+        """Refuse widths of no times, and name the content."""
+        for knots in self.widths.values():
+            if knots.ndim != 2 or len(knots) != 2 or not (knots > 0).all():
+                raise ValueError("times and widths are expected")
+        object.__setattr__(self, "digest", digest_of(self.content()))
         named = f"{self.hardware.name} {self.digest[:8]}"
         object.__setattr__(self, "hardware", replace(self.hardware, predictor=named))
 
@@ -74,13 +79,8 @@ class LearnedMachine:
         """The same tree carrying predicted energies, and times as features.
 
         Parts add up: a node's energy is what it takes inside this run.
-
-        Args:
-            tree: A traced tree with math ops, folded or not.
-            step_s: Of a serving, which this machine knows nothing of.
         """
-        if not (tree.columns.kind == MATH).any():
-            raise UsageError("prediction needs a tree with its math ops: trace it anew")
+        refuse_cut(tree)
         work = timed_work(tree)
         cold = np.full(len(work.ops), float(coldness(work.footprint_mib)))
         each_s = self.model.unwatched_s(work.ops, cold)
@@ -128,14 +128,7 @@ class LearnedMachine:
     def _place(
         work: TimedWork, each_s: Floats, total_s: float, width: float
     ) -> dict[str, float]:
-        """Where a run is among others: by the part of its time in each of its ops.
-
-        Args:
-            work: Its ops and calls.
-            each_s: Time of each op, s.
-            total_s: Of the run, s.
-            width: Half the interval of the run, in log units.
-        """
+        """Where a run is among others: by the part of its time in each of its ops."""
         times_s = (work.counts[0] * each_s).tolist()
         calls = "calls", total_s - sum(times_s)
         named = [
@@ -157,12 +150,7 @@ class LearnedMachine:
         return width
 
     def width(self, level: str, seconds: npt.ArrayLike) -> Floats:
-        """Half-width of the interval of something that takes so long, in log units.
-
-        Args:
-            level: `ml`, `module` or `model`.
-            seconds: How long it takes, s.
-        """
+        """Half-width of the interval of something that takes so long, in log units."""
         at, widths = self.widths[level]
         found: Floats = np.interp(np.log(np.maximum(seconds, 1e-9)), np.log(at), widths)
         return found
@@ -194,22 +182,11 @@ class LearnedMachine:
                 far[place] = bool(known.is_beyond([op])[0] > FAR)
         return far
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values, with a digest of the content."""
-        return {**self._content(), "digest": self.digest}
-
-    def _content(self) -> dict[str, Any]:
-        hardware = {
-            k: v for k, v in self.hardware.to_dict().items() if k != "predictor"
-        }
-        return {
-            "schema": LEARNED_SCHEMA,
-            "hardware": hardware,
-            "model": self.model.to_dict(),
-            "widths": {level: each.tolist() for level, each in self.widths.items()},
-            "power_width": self.power_width,
-            "provenance": dict(self.provenance),
-        }
+    def content(self) -> dict[str, Any]:
+        """Everything that its digest names: not the name that it has from that."""
+        content = OfRuns.content(self)
+        del content["hardware"]["predictor"]
+        return content
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> LearnedMachine:
@@ -220,17 +197,4 @@ class LearnedMachine:
         """
         content = checked_content(fields, LEARNED_SCHEMA, digest_of, "machine")
         with fields_of("not a learned machine"):
-            return cls(
-                Hardware.from_dict(content["hardware"]),
-                TimeModel.from_dict(content["model"]),
-                {str(k): _knots(v) for k, v in content["widths"].items()},
-                float(content["power_width"]),
-                dict(content["provenance"]),
-            )
-
-
-def _knots(values: Any) -> Floats:
-    found = np.array(values, dtype=np.float64)
-    if found.ndim != 2 or len(found) != 2 or not (found > 0).all():
-        raise ValueError("times and widths are expected")
-    return found
+            return read_values(cls, content)

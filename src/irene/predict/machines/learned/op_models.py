@@ -8,9 +8,10 @@ from itertools import product
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.predict.machines.learned.timed_op import TimedOp
 from irene.predict.machines.specs.regression import Residual, relative_nnls
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 
 SOFT = 0.1
 ROUNDS = 8
@@ -46,12 +47,7 @@ class OpTimes(Saved):
     high: Floats
 
     def seconds(self, ops: Sequence[TimedOp], cold: Floats) -> Floats:
-        """Time of ops inside a model, s.
-
-        Args:
-            ops: Of this kind.
-            cold: How cold the weights of each are.
-        """
+        """Time of ops inside a model, s."""
         base: Floats = _work(ops, cold) @ self.rates
         if self.residual is None:
             return base
@@ -59,8 +55,7 @@ class OpTimes(Saved):
         within = places.copy()
         sizes = slice(0, len(self.low))
         within[:, sizes] = np.clip(places[:, sizes], self.low - 0.7, self.high + 0.7)
-        corrected: Floats = base * np.exp(self.residual.predict(within))
-        return corrected
+        return base * np.exp(self.residual.predict(within))
 
     def is_beyond(self, ops: Sequence[TimedOp]) -> Floats:
         """How far sizes are outside of what was measured, on their logarithm."""
@@ -91,13 +86,8 @@ def fit_op_times(
 ) -> OpTimes:
     """Learn the ops of one kind.
 
-    Args:
-        ops: Every measurement.
-        cold: How cold the weights were.
-        seconds: What each took, s.
-        noise: How much noisier than others each is, 1 for those that nothing disturbed.
-        others: Ops of any kind. One that was measured small alone says nothing of its
-            time per byte: large, it is taken for one of them.
+    One that was measured small alone says nothing of its time per byte: large, it is
+    taken for one of `others`, ops of any kind. Noise is 1 where nothing disturbed.
     """
     work, weight = _work(ops, cold), 1.0 / noise
     rates = np.zeros(work.shape[1])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irene.arrays import Floats
 from irene.errors import UsageError
 from irene.predict.intervals import LEVELS
 from irene.predict.machines.learned.op_models import OpTimes, fit_op_times
@@ -23,7 +24,7 @@ from irene.predict.machines.learned.timed_op import (
     timed_op,
 )
 from irene.predict.machines.specs.regression import FLAGGED, relative_nnls
-from irene.saved import Floats, Saved
+from irene.saved import Saved
 from irene.tree import Signature
 
 CALLS = ("math ops", "modules")
@@ -65,12 +66,7 @@ class TimeModel(Saved):
     watts: Floats = field(metadata={"names": CLASSES})
 
     def watched_s(self, ops: Sequence[TimedOp], cold: Floats) -> Floats:
-        """Time of ops as a watcher sees it, s.
-
-        Args:
-            ops: Any.
-            cold: How cold their weights are.
-        """
+        """Time of ops as a watcher sees it, s."""
         seconds = np.zeros(len(ops))
         places: dict[str, list[int]] = {}
         for place, op in enumerate(ops):
@@ -98,8 +94,7 @@ class TimeModel(Saved):
         """Time of ops in a usual run, s."""
         product = np.array([is_product(op) for op in ops], bool)
         factor = np.where(product, *self.factors)
-        seconds: Floats = factor * self.watched_s(ops, cold)
-        return seconds
+        return factor * self.watched_s(ops, cold)
 
     def kind_of(self, op: TimedOp) -> str:
         """The kind whose model stands for an op."""
@@ -150,9 +145,7 @@ class Sample(NamedTuple):
 def samples_of(items: Iterable[Any], slow: float) -> list[Sample]:
     """Read measured items.
 
-    Args:
-        items: Of `irene.measure.inside.items`.
-        slow: Time of the reference product above which the machine was throttled, s.
+    The machine was throttled where the reference product took longer than `slow`, s.
     """
     return [_sample(item, slow) for item in items if item.ops]
 
@@ -213,10 +206,7 @@ def fit_times(
 ) -> TimeModel:
     """Learn a machine.
 
-    Args:
-        samples: What was measured.
-        fault_s_mib: s per MiB of memory that is fetched anew.
-        on_cpu: Whether an op is done when its call returns.
+    On a CPU an op is done when its call returns.
 
     Raises:
         UsageError: There is nothing to learn from.
@@ -319,11 +309,6 @@ def errors_left_out(
 
     Blocks are dealt out in turn, family by family, so that each is predicted from
     others, of its family too.
-
-    Args:
-        samples: What was measured.
-        fault_s_mib: s per MiB of memory that is fetched anew.
-        on_cpu: Whether an op is done when its call returns.
 
     Returns:
         By family and level, measured time, s, and log(predicted / measured).

@@ -10,16 +10,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from irene.arrays import Ints
+from irene.arrays import Floats, Ints
 from irene.predict.machines.specs.work import (
     PRODUCT_OF,
     ROWS,
     distinct_ops,
     product_sizes,
 )
-from irene.saved import Floats
 from irene.trace.templates.piece import groups_hit
-from irene.tree import KINDS, ModelTree, Signature
+from irene.tree import MATH, ML, MODULE, ModelTree, Signature
 
 MIB = float(1 << 20)
 CACHE_MIB = 16.0
@@ -69,15 +68,7 @@ class TimedOp(NamedTuple):
 def timed_op(
     op: str, primitive: str, shapes: Signature, moved: int, flops: int
 ) -> TimedOp:
-    """An op of a tree by its sizes.
-
-    Args:
-        op: As the tree names it.
-        primitive: The primitive that it is part of.
-        shapes: What goes in and comes out.
-        moved: Bytes that it reads and writes.
-        flops: Its FLOPs.
-    """
+    """An op of a tree by its sizes."""
     item = ITEM_BYTES.get(shapes.dtype, 4)
     out = shapes.outputs[0] if shapes.outputs else ()
     kind, sizes, weight, layout, filled = _sized(op, primitive, shapes, out)
@@ -145,11 +136,7 @@ def _whole_vectors(size: int) -> float:
 
 
 def product_of_group(op: TimedOp) -> tuple[int, TimedOp]:
-    """How many products an op of the kind `grouped` is made of, and one of them.
-
-    Args:
-        op: Rows that are sorted by group against a matrix for each.
-    """
+    """How many products an op of the kind `grouped` is made of, and one of them."""
     rows, groups, n, k = op.sizes
     hit = groups_hit(rows, groups)
     return hit, TimedOp(
@@ -178,11 +165,7 @@ class TimedWork(NamedTuple):
 
 
 def timed_work(tree: ModelTree) -> TimedWork:
-    """Count the work of a tree.
-
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+    """Count the work of a tree."""
     columns, math = tree.columns, distinct_ops(tree)
     numbers: dict[TimedOp, int] = {}
     place = np.full(len(math.keys), -1, dtype=np.int64)
@@ -197,11 +180,8 @@ def timed_work(tree: ModelTree) -> TimedWork:
     where = place[math.which]
     moving = where >= 0
     own[math.rows[moving], where[moving]] = 1
-    own[:, -2] = columns.kind == KINDS.index("math")
-    named = (columns.kind == KINDS.index("module")) | (
-        columns.kind == KINDS.index("ml")
-    )
-    own[:, -1] = named
+    own[:, -2] = columns.kind == MATH
+    own[:, -1] = (columns.kind == MODULE) | (columns.kind == ML)
     total = columns.inclusive(own, tree.structure.levels)
     first = np.array([call == 1 for call in tree.calls])[tree.parents[math.rows]]
     once = np.zeros(len(ops))
@@ -224,10 +204,7 @@ def footprint_mib(
 ) -> float:
     """What a run touches before it comes to the same weight again, MiB.
 
-    Args:
-        ops: Distinct ops.
-        once: How often each runs with a weight of its own.
-        counts: How often each runs.
+    Ops run `once` for every weight of their own.
     """
     weights = sum(op.weight_mib * n for op, n in zip(ops, once, strict=True))
     moved = sum(op.mib * n for op, n in zip(ops, counts, strict=True))
@@ -237,5 +214,4 @@ def footprint_mib(
 def coldness(touched_mib: npt.ArrayLike) -> Floats:
     """From 0, all of it is in the caches, to 1, nothing is."""
     mib = np.asarray(touched_mib, dtype=float)
-    cold: Floats = mib / (mib + CACHE_MIB)
-    return cold
+    return mib / (mib + CACHE_MIB)

@@ -18,8 +18,8 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.predict.machines.specs.regression import (
     BUSY_SHARE,
     FloorFit,
@@ -31,9 +31,7 @@ from irene.predict.machines.specs.regression import (
     with_floor,
 )
 from irene.predict.machines.specs.work import MIB, Kernel
-from irene.saved import Floats, Saved
-
-Bools = npt.NDArray[np.bool_]
+from irene.saved import Saved
 
 TILES = (
     (32, 32), (64, 32), (32, 64), (64, 64),
@@ -132,13 +130,8 @@ def explain(
 ) -> list[Explanation]:
     """Fit every tiling and let it sit the exams; the best first.
 
-    Args:
-        kernels: Distinct kernels of one group.
-        energy_j: Measured energy of each, J.
-        floor_limit_j: Largest floor that is believed, J.
-        fixed: Part of every kernel's roofline that is known already, J.
-        tilings: Tilings to try.
-        weight: Of every kernel's measurement; None for equal ones.
+    A part of every kernel's roofline is `fixed`: known already, J. No floor beyond the
+    limit is believed.
     """
     weights = np.ones(len(energy_j)) if weight is None else weight
     same: dict[bytes, tuple[Floats, list[Tiling]]] = {}
@@ -270,13 +263,7 @@ class KernelData:
     def of(
         cls, kernels: Sequence[Kernel], energy_j: Floats, noise: Floats | None = None
     ) -> KernelData:
-        """Average the measurements of equal kernels.
-
-        Args:
-            kernels: That were measured.
-            energy_j: Of each measurement, J.
-            noise: How much noisier than others each is; None for equal ones.
-        """
+        """Average the measurements of equal kernels."""
         counts = np.ones(len(energy_j)) if noise is None else noise**-2.0
         rows: dict[Kernel, list[int]] = {}
         for row, kernel in enumerate(kernels):
@@ -294,11 +281,7 @@ def fit_kernels(
 ) -> tuple[KernelModel, float]:
     """Learn the kernels of one group.
 
-    Args:
-        data: What was measured.
-        floor_limit_j: Largest floor that is believed, J.
-        bias_j_per_mib: J per MiB of an added bias.
-        tilings: Tilings to choose from; None for all.
+    All tilings are tried where none are given.
 
     Returns:
         The model, and the loss of its best tiling.

@@ -17,7 +17,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from irene.saved import Floats, Saved
+from irene.arrays import Floats
+from irene.saved import Saved
 
 FLAGGED = 2.0
 """How much noisier a measurement counts as that something disturbed: an assumption."""
@@ -71,11 +72,7 @@ def with_floor(roofline_j: Floats, floor_j: Floats | float) -> Floats:
 
 
 def least_weight(repeats: Floats) -> Floats:
-    """1, or less for what was only measured while something disturbed it.
-
-    Args:
-        repeats: How often each was measured, by `FLAGGED`.
-    """
+    """1, or less for what was only measured while something disturbed it."""
     return np.sqrt(np.minimum(repeats, 1.0))
 
 
@@ -88,12 +85,8 @@ def fit_with_floor(
 ) -> FloorFit:
     """Rates and floor that fit measured energies best, relative to their size.
 
-    Args:
-        work: Rows × kinds of work.
-        energy_j: Measured energy of every row, J.
-        floor_limit_j: Largest floor that is believed, J.
-        fixed: Part of every row's roofline that is known already, J.
-        weight: Of every row; None for equal ones.
+    A part of every row's roofline is `fixed`: known already, J. No floor beyond the
+    limit is believed.
     """
     known = np.zeros(len(energy_j)) if fixed is None else fixed
     weights = np.ones(len(energy_j)) if weight is None else weight
@@ -175,15 +168,7 @@ def fit_residual(
     noises: Sequence[float] = (NOISE,),
     amplitudes: Sequence[float] = AMPLITUDES,
 ) -> Residual | None:
-    """The Gaussian process of highest marginal likelihood on a small grid.
-
-    Args:
-        coordinates: Distinct shapes × coordinates.
-        logs: log(measured / roofline) of every shape.
-        repeats: How often each shape was measured; one that was disturbed counts less.
-        noises: Relative noises of one measurement to choose from.
-        amplitudes: Prior standard deviations to choose from.
-    """
+    """The Gaussian process of highest marginal likelihood on a small grid."""
     if len(logs) < 4:
         return None
     centre = coordinates.mean(axis=0)
@@ -219,5 +204,4 @@ def _correlation(a: Floats, b: Floats, length: float) -> Floats:
     squared: Floats = np.zeros((len(a), len(b)))
     for here, there in zip(a.T, b.T, strict=True):
         squared += (here[:, None] - there) ** 2
-    values: Floats = np.exp(-0.5 * squared / length**2)
-    return values
+    return np.exp(-0.5 * squared / length**2)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.dataset.table import NodeTable
 from irene.predict.learning.join import JoinedTree, Joiner
 from irene.predict.machines.predictor import read_model
@@ -32,10 +32,8 @@ from irene.predict.machines.specs.specs_model import (
 )
 from irene.predict.machines.specs.work import MIB, STREAM, Kernel, TreeWork
 from irene.predict.methods import fitted
-from irene.saved import Floats, Saved, numbers
-from irene.tree import KINDS
-
-ML, MODEL = KINDS.index("ml"), KINDS.index("model")
+from irene.saved import Saved, numbers
+from irene.tree import ML, MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def _columns(table: NodeTable) -> Floats:
     return np.column_stack([np.ones(len(table)), flops, moved])
 
 
-def _parents_of_primitives(table: NodeTable) -> npt.NDArray[np.bool_]:
+def _parents_of_primitives(table: NodeTable) -> Bools:
     """Rows with at least one child that is a primitive."""
     found = np.zeros(len(table), dtype=np.bool_)
     children = np.flatnonzero((table.kind == ML) & (table.parent >= 0))
@@ -183,10 +181,6 @@ class SpecsMethod:
 def rows_alone_j(model: SpecsModel | SerialModel, joined: JoinedTree) -> Floats:
     """Energies of measured rows run alone, primitives at the shape really run, J.
 
-    Args:
-        model: A machine of the form that the tree was joined for.
-        joined: A measured tree and its trace.
-
     Returns:
         Energy of every row; NaN where the trace does not have the node.
     """
@@ -202,11 +196,6 @@ def measured_rows_j(
     model: SpecsModel | SerialModel, table: NodeTable, joiner: Joiner
 ) -> Floats:
     """What a machine takes for every measured row run alone, J.
-
-    Args:
-        model: The machine.
-        table: Measured trees.
-        joiner: Matches them with traces.
 
     Returns:
         Energy of every row; NaN where no trace has the node.

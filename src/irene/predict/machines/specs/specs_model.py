@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from irene.arrays import Bools, Floats
 from irene.errors import UsageError
 from irene.predict.machines.specs.composition import (
     Composition,
-    ParentData,
+    NodeWork,
     fit_composition,
 )
 from irene.predict.machines.specs.kernels import (
@@ -26,10 +26,9 @@ from irene.predict.machines.specs.kernels import (
 )
 from irene.predict.machines.specs.regression import with_floor
 from irene.predict.machines.specs.work import MIB, OTHER, Kernel, TreeWork
-from irene.saved import Floats, Saved
-from irene.tree import KINDS, ModelTree
+from irene.saved import Saved
+from irene.tree import ML, ModelTree
 
-ML = KINDS.index("ml")
 MODEL_WEIGHT = 20.0
 """Weight of a whole model's measurement against that of one module.
 
@@ -61,22 +60,6 @@ class KernelEnergy(NamedTuple):
     host_j: float
     unmeasured_gflop: float
     was_measured: bool
-
-
-class KernelColumns(NamedTuple):
-    """The same of several kernels, one value each."""
-
-    alone: Floats
-    gpu: Floats
-    host: Floats
-    unmeasured_gflop: Floats
-
-
-def _columns(
-    known: Mapping[Kernel, KernelEnergy], kernels: Sequence[Kernel]
-) -> KernelColumns:
-    rows = np.array([known[kernel][:4] for kernel in kernels]).reshape(-1, 4)
-    return KernelColumns(*np.ascontiguousarray(rows.T))
 
 
 class NodeEnergies(NamedTuple):
@@ -129,22 +112,16 @@ class SpecsModel(Saved):
     composition: Composition
     measured: frozenset[tuple[int, ...]]
 
-    def energies(
-        self, work: TreeWork, known: Mapping[Kernel, KernelEnergy] | None = None
-    ) -> NodeEnergies:
-        """Energy of every node whose work is given.
-
-        Args:
-            work: The work.
-            known: What `kernel_energies` says of its kernels, and perhaps of others.
-        """
-        known = self.kernel_energies(work.kernels) if known is None else known
-        each = _columns(known, work.kernels)
-        gpu, host = self._parts(work, each)
+    def energies(self, work: TreeWork) -> NodeEnergies:
+        """Energy of every node whose work is given."""
+        known = self.kernel_energies(work.kernels)
+        nodes = self.node_work(work, known)
+        gpu, host = self.composition.gpu_j(nodes), self.composition.host_j(nodes)
         alone = with_floor(gpu, host)
         single = (work.counts.sum(axis=1) == 1) & ~work.calls[:, [0, 2]].any(axis=1)
         if single.any() and work.kernels:
-            alone = np.where(single, work.counts @ each.alone, alone)
+            each = np.array([known[kernel].alone_j for kernel in work.kernels])
+            alone = np.where(single, work.counts @ each, alone)
         return NodeEnergies(alone, gpu, host)
 
     def tree_energies(
@@ -152,40 +129,33 @@ class SpecsModel(Saved):
         tree: ModelTree,
         work: TreeWork,
         known: Mapping[Kernel, KernelEnergy] | None = None,
-    ) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    ) -> tuple[Floats, Bools]:
         """Energy of every node as part of the run, J, and which are of unknown work.
 
         While the host is slower than the GPU, the difference belongs to the nodes by
         the host's work.
-
-        Args:
-            tree: A traced tree.
-            work: Its work.
-            known: What `kernel_energies` says of its kernels, and perhaps of others.
         """
         known = self.kernel_energies(work.kernels) if known is None else known
-        gpu, host = self._parts(work, _columns(known, work.kernels))
+        nodes = self.node_work(work, known)
+        gpu, host = self.composition.gpu_j(nodes), self.composition.host_j(nodes)
         total = float(with_floor(gpu[:1], host[:1])[0])
         waiting = (total - gpu[0]) / host[0] if host[0] > 0 else 0.0
         measured = np.array([known[k].was_measured for k in work.kernels], bool)
         is_indirect = (tree.columns.kind >= ML) & ~work.counts[:, measured].any(axis=1)
         return gpu + waiting * host, is_indirect
 
-    def _parts(self, work: TreeWork, each: KernelColumns) -> tuple[Floats, Floats]:
-        """Energy of every node on the GPU, and the host's share, J."""
-        data = self._parent_data(work, each)
-        return self.composition.gpu_j(data), self.composition.host_j(data)
-
-    def _parent_data(self, work: TreeWork, each: KernelColumns) -> ParentData:
-        nothing = np.zeros(len(work.counts))
+    def node_work(
+        self, work: TreeWork, known: Mapping[Kernel, KernelEnergy]
+    ) -> NodeWork:
+        """What every node is made of, by what is known of its kernels."""
+        each = np.array([known[kernel][1:4] for kernel in work.kernels]).reshape(-1, 3)
+        gpu, host, unmeasured_gflop = np.ascontiguousarray(each.T)
         counts = work.counts if work.kernels else np.zeros((len(work.counts), 0))
-        return ParentData(
-            nothing,
-            nothing,
-            counts @ each.gpu,
+        return NodeWork(
+            counts @ gpu,
             work.stream_mib,
-            counts @ each.unmeasured_gflop,
-            counts @ each.host,
+            counts @ unmeasured_gflop,
+            counts @ host,
             work.calls,
         )
 
@@ -300,30 +270,23 @@ def _compose(
     shapes = frozenset(k.sizes for k in measured.kernels if k.group == "bmm")
     empty = Composition(np.zeros(4), 0.0, launch_j, 0.0, 0.0)
     model = SpecsModel(whole, empty, shapes)
-    data = _stack(model, measured)
-    composition, loss = fit_composition(data, launch_j)
+    nodes = _stack(model, measured)
+    composition, loss = fit_composition(
+        nodes, measured.parent_j, measured.parent_weight, launch_j
+    )
     return replace(model, composition=composition), loss
 
 
-def _stack(model: SpecsModel, measured: Measurements) -> ParentData:
+def _stack(model: SpecsModel, measured: Measurements) -> NodeWork:
     """The measured nodes with parts, one row each."""
-    by_tree: dict[int, ParentData] = {}
-    picked: list[tuple[ParentData, int]] = []
+    by_tree: dict[int, NodeWork] = {}
+    rows: list[list[Floats]] = []
     for work, row in measured.parents:
         if id(work) not in by_tree:
             known = model.kernel_energies(work.kernels)
-            each = _columns(known, work.kernels)
-            by_tree[id(work)] = model._parent_data(work, each)
-        picked.append((by_tree[id(work)], row))
-    return ParentData(
-        measured.parent_j,
-        measured.parent_weight,
-        np.array([data.kernels_j[row] for data, row in picked]),
-        np.array([data.stream_mib[row] for data, row in picked]),
-        np.array([data.unmeasured_gflop[row] for data, row in picked]),
-        np.array([data.kernel_host_j[row] for data, row in picked]),
-        np.array([data.calls[row] for data, row in picked]),
-    )
+            by_tree[id(work)] = model.node_work(work, known)
+        rows.append([column[row] for column in by_tree[id(work)]])
+    return NodeWork(*map(np.array, zip(*rows, strict=True)))
 
 
 def _choose_orientation(

@@ -14,12 +14,10 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from irene.saved import Floats
-from irene.tree import KINDS, ModelTree, Signature
-
-Ints = npt.NDArray[np.int64]
+from irene.arrays import Floats, Ints
+from irene.errors import UsageError
+from irene.tree import MATH, MODULE, ModelTree, Signature
 
 MIB = float(1 << 20)
 
@@ -112,12 +110,14 @@ class DistinctOps(NamedTuple):
     keys: list[tuple[int, int, int, int, int]]
 
 
-def distinct_ops(tree: ModelTree) -> DistinctOps:
-    """Find the math ops of a tree, so that equal ones are looked at once.
+def refuse_cut(tree: ModelTree) -> None:
+    """Refuse a tree that was cut above its math ops."""
+    if not (tree.columns.kind == MATH).any():
+        raise UsageError("prediction needs a tree with its math ops: trace it anew")
 
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+
+def distinct_ops(tree: ModelTree) -> DistinctOps:
+    """Find the math ops of a tree, so that equal ones are looked at once."""
     columns = tree.columns
     key = "ops", columns.op.tobytes(), columns.signature.tobytes()
     rows, firsts, which = tree.structure.once(key, lambda: _equal_ops(tree))
@@ -132,7 +132,7 @@ def distinct_ops(tree: ModelTree) -> DistinctOps:
 def _equal_ops(tree: ModelTree) -> tuple[Ints, Ints, Ints]:
     """Rows of math ops, the first of equal ones, and which of these each is like."""
     columns = tree.columns
-    rows = np.flatnonzero(columns.kind == KINDS.index("math"))
+    rows = np.flatnonzero(columns.kind == MATH)
     keys = zip(
         columns.op[rows].tolist(),
         columns.signature[rows].tolist(),
@@ -156,16 +156,12 @@ def _op_counts(tree: ModelTree, rows: Ints, which: Ints) -> Floats:
     """Nodes × distinct ops: how often each runs in a node; calls of modules last."""
     own = np.zeros((len(tree), int(which.max(initial=-1)) + 2))
     own[rows, which] = 1
-    own[:, -1] = tree.columns.kind == KINDS.index("module")
+    own[:, -1] = tree.columns.kind == MODULE
     return tree.columns.inclusive(own, tree.structure.levels)
 
 
 def work_of(tree: ModelTree) -> TreeWork:
-    """Count the work of a tree.
-
-    Args:
-        tree: A traced tree with math ops, folded or not.
-    """
+    """Count the work of a tree."""
     ops = distinct_ops(tree)
     kernels, own = _distinct_work(tree, ops.keys)
     # Whole numbers, and MiB of whole bytes: exact in whichever order they are added.
@@ -177,7 +173,7 @@ def work_of(tree: ModelTree) -> TreeWork:
     else:
         total = np.zeros((len(tree), own.shape[1]))
         total[ops.rows] = own[ops.which]
-        total[:, -1] = tree.columns.kind == KINDS.index("module")
+        total[:, -1] = tree.columns.kind == MODULE
         total = tree.columns.inclusive(total, tree.structure.levels)
     ends = len(kernels), len(kernels) + len(STREAMS)
     return TreeWork(
