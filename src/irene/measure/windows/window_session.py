@@ -154,7 +154,7 @@ class WindowSession:
     def problems(self) -> tuple[str, ...]:
         """What went wrong with the meters since sampling began, in words."""
         with self._lock:
-            return self._sampler.problems if self._sampler else ()
+            return tuple(self._sampler.problems) if self._sampler else ()
 
     def __enter__(self) -> Self:
         """Sample from now on; `irene.window` uses this session inside the block."""
