@@ -16,15 +16,10 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from irene.meters.channel import Channel
+from irene.meters.channel import Channel, Sensor, SensorMeter
 from irene.meters.cpu.cpu_load import LOAD_STEP_S, CpuLoad
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.estimate.cpu_basis import (
-    TDP_VARIABLE,
-    Basis,
-    LoadModel,
-    basis_of,
-)
+from irene.meters.estimate.cpu_basis import TDP_VARIABLE, Basis, LoadModel, basis_of
 from irene.meters.machine import read_processor
 
 FILE = Path(__file__).with_name("estimate_model.json")
@@ -37,80 +32,47 @@ def load_model() -> LoadModel:
     return LoadModel(**json.loads(FILE.read_text(encoding="utf-8"))["numbers"])
 
 
-class EstimateMeter:
-    """Power of the CPU package, estimated from the load since the last reading.
-
-    Attributes:
-        basis: What the machine is taken for.
-        channels: `estimate:cpu`, W.
-
-    Args:
-        proc: Where procfs is.
-        basis: What the machine is taken for.
-        model: The fitted numbers.
-        clock: Tells the time, s.
+def basis(roots: Roots) -> Basis:
+    """What the machine is taken for; the environment may state its TDP.
 
     Raises:
-        MeterError: The load is not known here.
+        UsageError: `IRENE_CPU_TDP_W` is no number of watts.
     """
-
-    name = "estimate"
-    holds_s = settles_s = LOAD_STEP_S
-    summary = "no sensor, and a wide interval"
-
-    def __init__(
-        self,
-        proc: Path,
-        basis: Basis,
-        model: LoadModel,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.basis = basis
-        self._model = model
-        self._load = CpuLoad(proc, clock)
-        self.channels = (
-            Channel(
-                "estimate:cpu",
-                "power_w",
-                "cpu-package",
-                source="estimated",
-                device="cpu",
-                resolution_s=LOAD_STEP_S,
-                relative_error=basis.relative_error,
-                note=NOTE,
-            ),
-        )
-
-    def read(self) -> list[float]:
-        """Power since the last reading, W; `NO_VALUE` until a load is known.
-
-        Raises:
-            SensorLostError: The load cannot be read any more.
-        """
-        load, basis = self._load.percent() / 100.0, self.basis
-        return [self._model.power_w(basis.cores, basis.tdp_w_per_core, load)]
-
-    def close(self) -> None:
-        """Let go of the files; closing twice is fine."""
-        self._load.close()
+    stated = os.environ.get(TDP_VARIABLE, "")
+    return basis_of(read_processor(roots), load_model(), stated)
 
 
-def open_estimate(roots: Roots) -> EstimateMeter:
-    """Open the estimate.
+def open_estimate(
+    roots: Roots, clock: Callable[[], float] = time.monotonic
+) -> SensorMeter:
+    """A meter of the CPU package, by the load since the last reading.
 
     Raises:
         MeterError: The load is not known here.
         UsageError: `IRENE_CPU_TDP_W` is no number of watts.
     """
-    return EstimateMeter(roots.proc, _basis(roots), load_model())
+    model, taken_for = load_model(), basis(roots)
+    load = CpuLoad(roots.proc, clock)
+    channel = Channel(
+        "estimate:cpu",
+        "power_w",
+        "cpu-package",
+        source="estimated",
+        device="cpu",
+        resolution_s=LOAD_STEP_S,
+        relative_error=taken_for.relative_error,
+        note=NOTE,
+    )
 
+    def power_w() -> tuple[float]:
+        busy = load.percent() / 100.0
+        return (model.power_w(taken_for.cores, taken_for.tdp_w_per_core, busy),)
 
-def _basis(roots: Roots) -> Basis:
-    """What the machine is taken for."""
-    stated = os.environ.get(TDP_VARIABLE, "")
-    return basis_of(read_processor(roots), load_model(), stated)
-
-
-def assumptions(roots: Roots) -> tuple[str, ...]:
-    """What the estimate takes a machine for, in words."""
-    return _basis(roots).assumptions
+    return SensorMeter(
+        "estimate",
+        [Sensor((channel,), power_w)],
+        let_go=load.close,
+        summary="no sensor, and a wide interval",
+        holds_s=LOAD_STEP_S,
+        settles_s=LOAD_STEP_S,
+    )
