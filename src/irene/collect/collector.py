@@ -47,15 +47,10 @@ log = logging.getLogger(__name__)
 
 
 class Collector:
-    """Takes the open runs of a plan to an engine, and their results to a store.
+    """Takes the open runs of a plan to an open engine, and their results to a store.
 
-    Args:
-        plan: What is to be measured.
-        store: Folder of the store; made if need be.
-        engine: Where it is measured; open.
-        work: What is done with every run.
-        listener: Is told of every step.
-        stop: Says whether to stop; asked several times a second.
+    The store is made if need be. `stop` says whether to stop, asked several times a
+    second.
     """
 
     def __init__(

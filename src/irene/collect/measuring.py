@@ -140,15 +140,8 @@ class SharedNodes(Journal):
 
     A journal that the runs of one collection on one machine under one protocol write
     into, one after the other; a line also says of which run it is. It is kept on the
-    machine that measures, where a run that was killed also finds its own nodes.
-
-    Args:
-        collection: Names the collection.
-        header: What is measured, where and how; the run is no part of the file.
-        run: Names the run, in words that a reader understands.
-
-    Attributes:
-        used: Nodes of other runs that this one has used: key and name of the run.
+    machine that measures, where a run that was killed also finds its own nodes. `used`
+    has the nodes of other runs that this one has used, with the name of the run.
     """
 
     def __init__(self, collection: str, header: Mapping[str, Any], run: str) -> None:

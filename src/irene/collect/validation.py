@@ -90,15 +90,10 @@ def choose_runs(
     largest: float = 50e6,
     seed: int = 0,
 ) -> tuple[RunSpec, ...]:
-    """Runs of models that a predictor has not been measured on.
+    """Runs of models that a predictor has not been measured on, of sizes that it has.
 
-    Args:
-        domain: What it was measured on; sizes are taken from within.
-        count: How many runs.
-        models: The models; None to draw them from the catalogue, of other types than
-            were measured as far as there are such.
-        largest: Parameters of the largest model that is drawn.
-        seed: Decides which are drawn.
+    Models are drawn from the catalogue if none are given, up to `largest` parameters,
+    of other types than were measured as far as there are such.
     """
     drawn = random.Random(seed)
     if models is None:

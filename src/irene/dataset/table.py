@@ -59,15 +59,9 @@ NODE_FEATURES = tuple(name for name in FEATURES if name not in TreeKey._fields)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredNode:
-    """One node before it is in a table.
+    """One node before it is in a table, with the place of its parent; -1 for the root.
 
-    Attributes:
-        path: Dotted path, "" for the model.
-        kind: `model`, `module` or `ml`.
-        op: Class of the module or primitive.
-        energy_j: Measured energy, J; NaN where unknown.
-        features: Values by the names of `FEATURES`.
-        parent: Position of the parent in the same list; -1 for the root.
+    The path of the model is ""; an energy that is not known is NaN.
     """
 
     path: str

@@ -52,14 +52,7 @@ ALSO = "not counted: {} covers it"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of meter.
-
-    Attributes:
-        about: What it reads, in words.
-        module: Where it is; imported only when it is asked for.
-        opens: Its function or class that opens one.
-        in_kernel: Whether that looks at files of the kernel.
-    """
+    """A kind of meter: what it reads, and what opens it, which is imported when needed."""
 
     about: str
     module: str

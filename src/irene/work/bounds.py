@@ -22,14 +22,7 @@ _SPARE_FILES = 500
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that one task may use; None for any.
-
-    Attributes:
-        wall_s: Time, s; waiting for a device does not count.
-        cpu_s: Time of all its threads together, s.
-        file_bytes: Any file that it writes.
-        result_bytes: Its result.
-    """
+    """The most that one task may use, None for any; waiting for a device is no time."""
 
     wall_s: float | None = None
     cpu_s: float | None = None

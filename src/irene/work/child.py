@@ -50,14 +50,10 @@ LONGEST_TEXT = 300
 
 
 class Child:
-    """A process that runs tasks, one at a time.
+    """A process that runs tasks, one at a time; how far one is, it says during `wait`.
 
-    Args:
-        environment: Its environment; None for that of this process.
-        folder: Where it runs; None for where this process does.
-        keeps_errors: Whether what it writes to standard error is kept, so that its last
-            line can be told; else it goes where that of this process does.
-        on_progress: Is told how far a task is, while `poll` or `wait` is called.
+    If it keeps errors, the last line of what it writes to standard error can be told;
+    else that goes where that of this process does.
     """
 
     def __init__(

@@ -35,11 +35,8 @@ def merged(scope: str) -> str:
 class ScopeTree:
     """The modules that events ran for, each with all that is below it.
 
-    Attributes:
-        paths: Dotted path of every node; "" first.
-        parent: Node above each node, -1 for the first.
-        depth: Levels below the first.
-        node_of: Node of every event's scope, by scope code.
+    The first node is the program, whose path is "" and whose parent -1; `node_of` has
+    the node of every scope code.
     """
 
     def __init__(self, ledger: Ledger) -> None:

@@ -239,12 +239,9 @@ def power_of_recording(
 ) -> tuple[PowerSeries, ...]:
     """Every channel of a recording that counts.
 
-    Args:
-        recording: Samples of any meters.
-        idle_w: Power while nothing runs, W, if there is one channel, or by the names of
-            channels; None unknown.
-        cpus: Number of CPUs; with the load of the process in the recording, only its
-            share of their energy counts.
+    Idle power is one number if there is one channel, or by name. With the CPUs of the
+    machine and the load of the process in the recording, only its share of their energy
+    counts.
     """
     at_least_two(len(recording), "the recording")
     share = _recorded_share(recording, cpus) if cpus else None

@@ -33,13 +33,9 @@ KEPT = 600
 
 
 class Watch:
-    """What a server does and uses, since it was first looked at.
+    """What a server does and uses since it was first looked at.
 
-    Args:
-        server: Is asked for its counts.
-        sampler: Samples the meters, and runs.
-        requests: Tells single requests.
-        wait_s: A request may be told so much later than energy was used for it, s.
+    The sampler runs. A request may be told `wait_s` later than energy was used for it.
 
     Attributes:
         counts: What the server said last.

@@ -175,13 +175,7 @@ def _below(scope: str, body: str) -> tuple[str, bool]:
 
 
 class Store:
-    """Runs that are finished, by what they are runs of.
-
-    Args:
-        folder: Where the files are; None to keep nothing.
-        fresh: Whether to run everything anew.
-        progress: Told before each run and after the last.
-    """
+    """Runs that are finished, in a folder, by what they are runs of; or kept nowhere."""
 
     def __init__(
         self,

@@ -100,15 +100,11 @@ class Entry(Saved):
 
     Attributes:
         id: Names the entry by its content, wherever it is copied to.
-        spec: What was run.
         hardware: What the machine is called in this store.
         origin: Where it comes from, as recorded there.
-        state: `measured` or `failed`.
-        nodes: Nodes of its tree; 0 if it failed.
         added_ns: When it came into this store, ns since 1970 by the clock of the host
             that wrote it; for people, not for order.
         segment: Name of the file that holds its tree, "" if it failed.
-        reason: Why it failed, "" if it did not.
     """
 
     id: str

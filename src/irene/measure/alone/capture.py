@@ -103,19 +103,10 @@ def _describe_call(call: NodeCall) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class DistinctNode:
-    """Nodes that are the same run, of which one is measured.
+    """Nodes that are the same run, of which the first one is measured.
 
-    Attributes:
-        key: Names the run.
-        rows: Rows of the tree that it stands for, the first one first.
-        path: Dotted path of the first, "" for the model.
-        kind: `model`, `module` or `ml`.
-        op: Class or function.
-        shapes: Shapes of its input tensors.
-        flops: Floating-point operations of one run.
-        moved_bytes: Bytes read and written by one run.
-        math_ops: Math ops below it.
-        call: Runs it alone; None where nothing could be captured.
+    `rows` are those of the tree that it stands for, `math_ops` those below it; costs
+    are of one run. Without a call nothing could be captured.
     """
 
     key: str

@@ -47,23 +47,18 @@ FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Round(Saved):
-    """One round of a node; energies are of one run of it.
+    """One round of a node; energies are of one run of it, NaN where nothing is known.
 
     Attributes:
         repeats: Runs in this round.
-        duration_s: Length of the round, s.
         latency_s: Time of a run, s: mean over the faster half of the round's pieces.
             What disturbs a run makes it longer, never shorter.
         mean_s: Mean time of a run over the whole round, s.
-        energy_j: Energy of a run, J: mean power times latency. NaN where a meter was
-            lost.
-        half_width_j: Half the 90 % interval of the meters, J.
-        gpu_energy_j: Energy of the GPU alone, J; NaN if it has no meter.
+        energy_j: Energy of a run, J: mean power times latency.
         power_step: Steps of the meters as a part of the round's power.
-        before_w: Power just before the round, W; NaN if it was not looked at.
+        before_w: Power just before the round, W.
         standby_w: Power of the machine doing nothing, W.
-        others: Load of other processes, % of the machine; NaN if unknown.
-        clock_mhz: Mean clock of the device, MHz; NaN if unknown.
+        others: Load of other processes, % of the machine.
         features: Mean load, memory and clocks, by their names in the paper.
     """
 
@@ -153,15 +148,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class NodeResult(Saved):
-    """What was measured of a distinct node.
+    """What was measured of a distinct node, and when, or the problem that there was.
 
-    Attributes:
-        key: Names the node.
-        label: Path and class of its first occurrence, for people.
-        rounds: All rounds that were run, in order.
-        wanted: How many of them may count.
-        problem: Why there are none, in words; "" if there are.
-        date: When it was measured, UTC.
+    The label is path and class of its first occurrence; `wanted` rounds of all may
+    count.
     """
 
     key: str

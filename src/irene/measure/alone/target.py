@@ -103,14 +103,10 @@ def named_target(
 def own_target(
     model: nn.Module, inputs: Any, run: RunOptions, device: str, limits: Limits
 ) -> Target:
-    """A model that is there already, with its own weights.
+    """A model that is there already, with its own weights, where things can be run.
 
-    Args:
-        model: On a device that runs things.
-        inputs: Its inputs; a transformers model may do without.
-        run: Fields of the spec.
-        device: Must be where the model is; `auto` for that.
-        limits: What is refused.
+    A transformers model may do without inputs. `device` must be where the model is, or
+    `auto`.
     """
     spec = spec_of_module(model, inputs, run)
     _check_run(spec, limits)

@@ -35,15 +35,7 @@ Sampling = Sampler | SamplerProcess
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that is shown to others.
-
-    Attributes:
-        name: As OpenTelemetry has it, `hw.energy`.
-        unit: One of `UNITS`.
-        value: NaN where it is not known.
-        labels: What tells it from others of its name.
-        grows: Whether it only grows.
-    """
+    """A number that others are shown, as OpenTelemetry names it; NaN is not known."""
 
     name: str
     unit: str
@@ -183,13 +175,10 @@ class _Collector:
 def to_otlp(
     figures: Figures, reader: Any | str, every_s: float = 5.0
 ) -> Iterator[None]:
-    """Send to an OpenTelemetry collector, again and again and at the end.
+    """Send to an OpenTelemetry collector, every so often and at the end.
 
-    Args:
-        figures: What is sent.
-        reader: Address of the collector (`http://localhost:4318/v1/metrics`), or a
-            reader of the SDK.
-        every_s: Time between two messages, s.
+    It is told by its address, `http://localhost:4318/v1/metrics`, or by a reader of the
+    SDK.
     """
     metrics = _library("opentelemetry.sdk.metrics", "otel")
     if isinstance(reader, str):

@@ -46,13 +46,8 @@ def _mean(values: Sequence[float]) -> float:
 class Sensors:
     """Files of the kernel that tell one value together; false where there is none.
 
-    Args:
-        files: What tells it; closed with this.
-        values: What one of them says; one that fails says nothing.
-        combine: Makes one value of all that they say.
-        period_s: How often they are read at most, s.
-        clock: Tells the time, s.
-        note: Where the value is from, in words.
+    `values` reads one of them, which says nothing if that fails; `combine` makes one of
+    all. They are read once in `period_s` at most, and closed with this.
     """
 
     def __init__(

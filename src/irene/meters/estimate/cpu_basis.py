@@ -34,16 +34,7 @@ NOISE = re.compile(r"\((r|tm)\)|\b(cpu|processor)\b|@.*|\b\d+-core\b|\bwith\b.*"
 
 @dataclass(frozen=True, slots=True)
 class KnownProcessor:
-    """A processor as its maker specifies it.
-
-    Attributes:
-        name: Without the maker: `EPYC 7763`.
-        vendor: `Intel`, `AMD`, `Ampere`.
-        kind: `server`, `desktop` or `laptop`.
-        cores: Physical cores.
-        threads: Threads.
-        tdp_w: Thermal design power, W.
-    """
+    """A processor as its maker specifies it; named without the maker, `EPYC 7763`."""
 
     name: str
     vendor: str
@@ -70,11 +61,7 @@ def known_processors() -> tuple[KnownProcessor, ...]:
 
 
 def find_known(name: str) -> KnownProcessor | None:
-    """The processor of the table that a system means by its name.
-
-    Args:
-        name: As `/proc/cpuinfo` has it.
-    """
+    """The processor of the table that a system means by its name in `/proc/cpuinfo`."""
     said = _words(name)
     found = [known for known in known_processors() if _names(said, known.name)]
     return max(found, key=lambda known: len(known.name), default=None)
@@ -92,13 +79,9 @@ def _names(said: str, name: str) -> bool:
 
 
 def usual_power(processor: Processor) -> tuple[str, list[float]]:
-    """TDP per core of processors of its kind, W, for one that the table does not have.
+    """Which processors are of its kind, in words; TDP of each per core, W, in order.
 
-    Args:
-        processor: What is known of it; a virtual machine is taken for a server.
-
-    Returns:
-        Which processors, in words; watts of each, the least first.
+    For one that the table does not have; a virtual machine is taken for a server.
     """
     kind = _kind(processor)
     vendor = "Ampere" if processor.vendor == ARM else processor.vendor
@@ -119,12 +102,8 @@ def _kind(processor: Processor) -> str:
 class LoadModel:
     """What makes watts of a load.
 
-    Attributes:
-        idle_w_per_core: Power of an idle machine per core, W.
-        idle_share_limit: Idle power is at most this share of the TDP.
-        active_share: Share of the TDP that full load adds.
-        relative_error: Half the 90 % interval as a share of the value, on a processor
-            that nobody measured.
+    Idle power is at most `idle_share_limit` of the TDP; full load adds `active_share`
+    of it. The error is that on a processor that nobody measured.
     """
 
     idle_w_per_core: float
@@ -133,13 +112,7 @@ class LoadModel:
     relative_error: float
 
     def power_w(self, cores: float, tdp_w_per_core: float, load: float) -> float:
-        """Power at a load, W.
-
-        Args:
-            cores: Physical cores.
-            tdp_w_per_core: Thermal design power per core, W.
-            load: Busy share of all threads, 0 to 1.
-        """
+        """Power, W, at a load from 0 to 1 of all threads."""
         idle = min(self.idle_w_per_core, self.idle_share_limit * tdp_w_per_core)
         return cores * (idle + self.active_share * tdp_w_per_core * load)
 
@@ -154,13 +127,9 @@ class LoadModel:
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What the estimate takes this machine for.
+    """What the estimate takes this machine for, and what it took for granted, in words.
 
-    Attributes:
-        cores: Physical cores; of a virtual machine, those its CPUs are worth.
-        tdp_w_per_core: Thermal design power per core, W.
-        relative_error: Half the 90 % interval as a share of the value.
-        assumptions: What was taken for granted, in words.
+    The cores of a virtual machine are those its CPUs are worth.
     """
 
     cores: float
@@ -170,12 +139,7 @@ class Basis:
 
 
 def basis_of(processor: Processor, model: LoadModel, tdp_text: str = "") -> Basis:
-    """What to take a machine for.
-
-    Args:
-        processor: What it tells of itself.
-        model: What makes watts of it; its error is the least there is.
-        tdp_text: TDP as the user states it, W; "" if not.
+    """What to take a machine for; the model's error is the least there is.
 
     Raises:
         UsageError: The stated TDP is no positive number.

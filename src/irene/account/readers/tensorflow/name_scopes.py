@@ -69,13 +69,9 @@ def _snake(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where an op belongs.
+    """Layer and phase of an op; `follows` if it belongs to the backward op before it.
 
-    Attributes:
-        scope: Dotted path of its layer, "" for none.
-        phase: One of `PHASES`.
-        follows: Whether it belongs to the backward op before it: `AddN` sums the
-            gradients of a tensor that was used several times, and has no scope.
+    `AddN` sums the gradients of a tensor that was used several times, and has no scope.
     """
 
     scope: str

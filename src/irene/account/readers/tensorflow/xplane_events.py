@@ -200,11 +200,9 @@ class JaxName:
 
 
 def parse_op_name(op_name: str) -> JaxName:
-    """Take an `op_name` apart.
+    """Take apart `jit(step)/transpose(jvp(layer_0))/attention/dot_general`.
 
-    Args:
-        op_name: As `jit(step)/transpose(jvp(layer_0))/attention/dot_general`; of what
-            was fused, names behind each other with semicolons: the first counts.
+    What was fused has names behind each other with semicolons: the first counts.
     """
     parts = _split(op_name.partition(";")[0])
     op = parts.pop() if parts and not WRAPPED.match(parts[-1]) else ""
