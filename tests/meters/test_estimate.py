@@ -14,18 +14,16 @@ from hypothesis import strategies as st
 
 from irene.errors import MeterError, UsageError
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.estimate.cpu_basis import (
+from irene.meters.estimate.cpu_estimate import (
+    FILE,
     TDP_VARIABLE,
+    basis,
     basis_of,
     find_known,
     known_processors,
-    usual_power,
-)
-from irene.meters.estimate.cpu_estimate import (
-    FILE,
-    basis,
     load_model,
     open_estimate,
+    usual_power,
 )
 from irene.meters.finding import METERS
 from irene.meters.machine import Processor, read_processor

@@ -188,20 +188,11 @@ def compare_with_store(
             )
         )
     measured_on = "" if read.hardware is None else read.hardware.description
-    return Examined(
-        evaluation, tuple(outcomes), predictor, measured_on,
-        (
-            *read.caveats, *_learned_from(predictor, outcomes),
-            *_notes(predictor, measured_on, Store.open(store)),
-        ),
-    )  # fmt: skip
-
-
-def _learned_from(predictor: Predictor, runs: Sequence[RunOutcome]) -> list[str]:
-    known = sorted({run.spec.model for run in runs} & {*predictor.domain.models})
-    if not known:
-        return []
-    return [f"no exam: the predictor learned from runs of {', '.join(known)}"]
+    known = sorted({run.spec.model for run in outcomes} & {*predictor.domain.models})
+    words = f"no exam: the predictor learned from runs of {', '.join(known)}"
+    more = _notes(predictor, measured_on, Store.open(store))
+    notes = (*read.caveats, *([words] if known else []), *more)
+    return Examined(evaluation, tuple(outcomes), predictor, measured_on, notes)
 
 
 def _notes(predictor: Predictor, measured_on: str, store: Store) -> list[str]:

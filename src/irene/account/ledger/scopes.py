@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -101,10 +101,8 @@ class ScopeTree:
 
     def shared(self, nodes: Iterable[int]) -> int:
         """The lowest node that all given ones are at or below."""
-        found: int | None = None
-        for node in nodes:
-            found = node if found is None else self._lowest(found, node)
-        return found or 0
+        every = list(nodes)
+        return reduce(self._lowest, every) if every else 0
 
     def _lowest(self, one: int, other: int) -> int:
         while one != other:
@@ -315,7 +313,15 @@ class _Growing:
     def tree(self) -> ModelTree:
         """The tree with its energies."""
         ledger = self.ledger
-        tree = self.builder.build(notes=ledger.notes, provenance=_provenance(ledger))
+        begin_ns, end_ns = ledger.window_ns
+        told = {
+            "begin_ns": str(begin_ns),
+            "end_ns": str(end_ns),
+            "events": f"{len(ledger.events):,}",
+            "steps": str(len(ledger.events.steps)),
+            "split": ledger.split,
+        }
+        tree = self.builder.build(notes=ledger.notes, provenance=told)
         order = self.builder.order()
         found = [self.energies[handle] for handle in order]
         nan = float("nan")
@@ -328,20 +334,6 @@ class _Growing:
             ),
             ledger.produced_by,
         )
-        return tree.with_energy(columns, _hardware(ledger))
-
-
-def _hardware(ledger: Ledger) -> Hardware:
-    covers = dict.fromkeys(account.covers or "power log" for account in ledger.accounts)
-    return Hardware("the recorded machine", ", ".join(covers))
-
-
-def _provenance(ledger: Ledger) -> dict[str, str]:
-    begin_ns, end_ns = ledger.window_ns
-    return {
-        "begin_ns": str(begin_ns),
-        "end_ns": str(end_ns),
-        "events": f"{len(ledger.events):,}",
-        "steps": str(len(ledger.events.steps)),
-        "split": ledger.split,
-    }
+        covers = dict.fromkeys(each.covers or "power log" for each in ledger.accounts)
+        hardware = Hardware("the recorded machine", ", ".join(covers))
+        return tree.with_energy(columns, hardware)

@@ -173,7 +173,9 @@ def read_power(
             raise UsageError(f"--device is for power logs; {path} names its devices")
         if error_percent is not None:
             raise UsageError(f"--error-percent is for power logs; {path} says its own")
-        found = _power_of_file(path, cpus)
+        recording = read_recording(path)
+        notes = tuple(f"power: {note}" for note in recording.notes)
+        found = RecordedPower(power_of_recording(recording, cpus=cpus), notes)
     else:
         if cpus:
             raise UsageError(f"--cpus needs a recording of irene; {path} is a log")
@@ -186,12 +188,6 @@ def read_power(
 def _first_bytes(path: Path) -> bytes:
     with trying_to("read", path), path.open("rb") as file:
         return file.read(256)
-
-
-def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
-    recording = read_recording(path)
-    notes = tuple(f"power: {note}" for note in recording.notes)
-    return RecordedPower(power_of_recording(recording, cpus=cpus), notes)
 
 
 def _power_of_log(

@@ -31,8 +31,8 @@ from irene.account.studies.findings import (
 )
 from irene.account.studies.profile import (
     Profile,
+    matrix,
     pearson,
-    pearson_matrix,
     profile,
     role_of,
 )
@@ -178,8 +178,9 @@ def _role_and_phase(key: OperationKey) -> str:
 
 def _ratios(first: Profile, second: Profile) -> list[Finding]:
     against = f"{second.name} / {first.name}"
+    steps = [(each.total_j, each.deviation_j) for each in (second, first)]
     found = [
-        ratio_finding(f"{against}: energy per step", second.step, first.step),
+        ratio_finding(f"{against}: energy per step", *steps),
         Finding(f"{against}: time per step", second.seconds / first.seconds),
         Finding(f"{against}: weights", second.parameters / first.parameters),
     ]
@@ -308,7 +309,7 @@ def precision(
         profiles,
         {"operations": operation_table(profiles)},
         found,
-        pearson_matrix([_energies(run) for run in first]),
+        matrix(pearson, [_energies(run) for run in first]),
     )
 
 

@@ -7,7 +7,6 @@ model or on another machine is never taken for it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -24,7 +23,7 @@ from irene.account.ledger.grouping import grouped
 from irene.account.live.session import record
 from irene.account.studies.program import Conditions, Job, Program, make_program
 from irene.errors import UsageError
-from irene.saved import Saved
+from irene.saved import Saved, digest_of
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def _below(scope: str, body: str) -> tuple[str, bool]:
 
 
 class Store:
-    """Runs that are finished, in a folder, by what they are runs of; or kept nowhere."""
+    """Runs that are finished, by what they are runs of; in a folder, or nowhere."""
 
     def __init__(
         self,
@@ -205,8 +204,7 @@ class Store:
 
     def _run(self, job: Job) -> Run:
         key = job.key(self._machine)
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode())
-        path = self._folder and self._folder / f"{digest.hexdigest()[:16]}.json"
+        path = self._folder and self._folder / f"{digest_of(key)[:16]}.json"
         kept = None if path is None or self._fresh else _read(path)
         if kept is not None:
             return kept

@@ -346,11 +346,8 @@ def _apart(
         if machine not in known
     }
     count = Counter([*wanted.values(), *(machine.name for machine in known)])
+    digests = {m: hashlib.sha256("\n".join(m).encode()).hexdigest() for m in wanted}
     return {
-        machine: name if count[name] == 1 else f"{name}-{_digest(machine)}"
+        machine: name if count[name] == 1 else f"{name}-{digests[machine][:6]}"
         for machine, name in wanted.items()
     }
-
-
-def _digest(machine: Machine) -> str:
-    return hashlib.sha256("\n".join(machine).encode()).hexdigest()[:6]

@@ -314,7 +314,11 @@ class NodeCall:
         copies = tensors_in((*args, *kwargs.values()))
         before = [(tensor._version, tensor.shape) for tensor in copies]
         run = self._runner(args, kwargs)
-        _try(run)
+        try:
+            run()
+        except Exception as error:
+            text = " ".join(str(error).split())[:200]
+            raise CannotRunError(f"{type(error).__name__}: {text}") from error
         after = [(tensor._version, tensor.shape) for tensor in copies]
         if [shape for _, shape in after] != [shape for _, shape in before]:
             raise CannotRunError("it changes the shape of its own inputs")
@@ -333,14 +337,6 @@ class NodeCall:
             return call()
 
         return run
-
-
-def _try(run: Callable[[], Any]) -> None:
-    try:
-        run()
-    except Exception as error:
-        text = " ".join(str(error).split())[:200]
-        raise CannotRunError(f"{type(error).__name__}: {text}") from error
 
 
 def _private(value: Any, depth: int = DEEPEST_STATE) -> Any:

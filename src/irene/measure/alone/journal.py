@@ -115,6 +115,10 @@ class Journal:
         if result.energy_known or result.problem:
             self.results[result.key] = result
 
+    def known(self, key: str) -> Any:
+        """What was measured before under a key; None if nothing was."""
+        return self.results.get(key)
+
     def append(self, result: Any) -> None:
         """Put a finished node, or whatever `read` reads, on disk."""
         self._write(result.to_dict())

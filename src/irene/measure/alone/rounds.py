@@ -1,14 +1,6 @@
 """Rounds of a node: what disturbed them, which count, and the figures from these.
 
-| flag | what happened |
-|---|---|
-| `lost` | a meter gave nothing for part of the round: its energy is not known |
-| `busy` | other processes used more than a tenth of the machine |
-| `throttled` | the clock was more than a tenth below that of the other rounds |
-| `hot` | power just before the round was more than a tenth above standby |
-| `drifting` | latency or power is more than 5 % off the median of the rounds |
-
-A flagged round is repeated, as often as the protocol allows.
+A round with a flag is repeated, as often as the protocol allows.
 """
 
 from __future__ import annotations
@@ -42,7 +34,7 @@ FLAGS = {
     "hot": "the machine had not cooled down to standby power",
     "drifting": "latency or power drifted by more than 5 %",
 }
-"""What each flag says, in words."""
+"""What each flag says, in words; of a lost meter the energy is not known."""
 
 
 @dataclass(frozen=True, slots=True)

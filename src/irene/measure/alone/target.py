@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -273,14 +273,8 @@ def _real_time() -> Iterator[None]:
         yield
     finally:
         for thread in changed:
-            _back_to_normal(thread)
-
-
-def _back_to_normal(thread: int) -> None:
-    try:
-        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
-    except ProcessLookupError:  # it has ended meanwhile
-        return
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _threads() -> list[int]:

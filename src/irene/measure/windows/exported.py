@@ -100,18 +100,14 @@ def _figures(
     name: str, pairs: Sequence[Pair], labels: Mapping[str, str]
 ) -> list[Figure]:
     energy_j = math.fsum(whole.integral for whole, _ in pairs)
-    error_j = math.fsum(_error_j(whole) for whole, _ in pairs)
+    # Half the 90 % interval; nothing yet where nothing is known yet.
+    error_j = math.fsum(whole.half_width_j for whole, _ in pairs if whole.known_s > 0)
     power_w = sum(recent.mean for _, recent in pairs)
     return [
         Figure(f"{name}.energy", "J", energy_j, labels, grows=True),
         Figure(f"{name}.energy.error", "J", error_j, labels),
         Figure(f"{name}.power", "W", power_w, labels),
     ]
-
-
-def _error_j(window: Window) -> float:
-    """Half the 90 % interval, J; nothing yet where nothing is known yet."""
-    return window.half_width_j if window.known_s > 0 else 0.0
 
 
 def _status(window: Window) -> Figure:

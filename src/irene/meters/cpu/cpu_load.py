@@ -154,17 +154,14 @@ class ProcessLoad:
         for pid, file in list(self._files.items()):
             fields = _fields(file)
             if fields is None:
-                self._drop(pid)
+                if pid == self._pid:
+                    raise SensorLostError(f"process {pid} has ended")
+                # What it used is in its parent's cutime from now on.
+                self._files.pop(pid).close()
                 continue
             ticks += sum(map(int, fields[TIMES]))
             pages += int(fields[PAGES])
         return ticks, float(pages * PAGE_BYTES)
-
-    def _drop(self, pid: int) -> None:
-        if pid == self._pid:
-            raise SensorLostError(f"process {pid} has ended")
-        # What it used is in its parent's cutime from now on.
-        self._files.pop(pid).close()
 
     def _walk(self) -> None:
         """Find new descendants; they count from now on."""

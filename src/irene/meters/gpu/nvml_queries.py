@@ -185,7 +185,9 @@ class GpuQueries:
             [one(counter, "TotalEnergyConsumption", GrowingCounter(1e-3).joules)],
             [
                 Sensor((instant,), self._instant_w),
-                one(board("power", "power_w", over), "PowerUsage", _watts),
+                one(
+                    board("power", "power_w", over), "PowerUsage", lambda mw: mw * 1e-3
+                ),
             ],
             [Sensor((busy, moving), self._utilisation)],
             [Sensor((in_use, gauge("memory_used", "bytes")), self._memory)],

@@ -21,7 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from irene.errors import UsageError
@@ -178,14 +178,11 @@ class LineCounts:
     gap_s: float = 0.0
 
     def __str__(self) -> str:
-        words = (f"{value} {name.replace('_', ' ')}" for name, value in self._items())
-        return ", ".join(words)
-
-    def _items(self) -> Iterator[tuple[str, object]]:
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if value or name == "readings":
-                yield name, round(value, 3)
+        return ", ".join(
+            f"{round(value, 3)} {name.replace('_', ' ')}"
+            for name, value in asdict(self).items()
+            if value or name == "readings"
+        )
 
 
 class LineSplitter:

@@ -110,14 +110,7 @@ class _TensorFlowNamer(Namer):
 
     def _placed_op(self, op: Op, name: str, kind: str) -> Op:
         """An op with what its name tells."""
-        found = self._place(name, kind)
-        return replace(
-            op,
-            op=_op(kind),
-            scope=found.scope,
-            phase=found.phase,
-            follows=found.follows,
-        )
+        return replace(op, op=_op(kind), **self._place(name, kind)._asdict())
 
     def instruction(self, op: Op, op_name: str, home: Program, label: str) -> Op:
         """A compiled instruction with what its `op_name` tells."""
