@@ -50,7 +50,7 @@ LONGEST_TEXT = 300
 
 
 class Child:
-    """A process that runs tasks, one at a time; how far one is, it says during `wait`.
+    """A process that runs tasks, one at a time, and says how far they are in `wait`.
 
     If it keeps errors, the last line of what it writes to standard error can be told;
     else that goes where that of this process does.

@@ -204,7 +204,6 @@ class _KerasRun:
             self.close()
 
     def close(self) -> None:
-        """Stop everything; twice is fine."""
         self._profile.stop()
         self._sampling.abandon()
         self._scratch.cleanup()

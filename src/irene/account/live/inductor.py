@@ -28,7 +28,7 @@ NOT_SAVED = re.compile(r"tangents_|s\d+$")
 
 
 class Step(NamedTuple):
-    """An op of a compiled region, `aten::addmm`, and the module that it runs for.
+    """What a compiled region does at one point: an op as a trace calls it, its module.
 
     The module is below what was compiled. A trace of a CPU does not show fused kernels.
     """

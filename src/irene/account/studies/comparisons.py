@@ -204,7 +204,6 @@ def _ratios(first: Profile, second: Profile) -> list[Finding]:
 
 
 def _aligned(first: Profile, second: Profile) -> Table:
-    """Roles and phases of both beside each other."""
     old, new = first.by(_role_and_phase), second.by(_role_and_phase)
     names = dict.fromkeys([*old, *new])
     rows = [
@@ -319,7 +318,6 @@ def _energies(run: Run, batches: int | None = None) -> dict[OperationKey, float]
 
 
 def _pairs(tables: Sequence[Energies]) -> list[float]:
-    """Correlation of every pair."""
     found = [pearson(a, b) for a, b in itertools.combinations(tables, 2)]
     return [value for value in found if math.isfinite(value)]
 

@@ -68,8 +68,8 @@ class Study:
     """What a study has found: the numbers that it was made for, and tables by name.
 
     Its pictures are called after `subject`. Profiles are the programs that were run,
-    each the mean of its runs; runs agree by `runs`, `batches` and `period`, and each
-    with each.
+    each the mean of its runs. `agreement` is how well runs agree, by `runs`, `batches`
+    and `period`; `between_runs` correlates every run with every run.
     """
 
     kind: Literal["grid", "evolution", "modes", "precision"]

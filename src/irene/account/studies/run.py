@@ -11,8 +11,8 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -173,21 +173,15 @@ def _below(scope: str, body: str) -> tuple[str, bool]:
     return (scope[len(body) + 1 :], True) if inside else (scope, False)
 
 
+@dataclass
 class Store:
     """Runs that are finished, by what they are runs of; in a folder, or nowhere."""
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        fresh: bool = False,
-        progress: Progress | None = None,
-    ) -> None:
-        self.performed = 0
-        self._folder = folder
-        self._fresh = fresh
-        self._progress = progress
-        self._machine = _machine()
+    folder: Path | None = None
+    fresh: bool = field(default=False, kw_only=True)
+    progress: Progress | None = field(default=None, kw_only=True)
+    performed: int = field(default=0, init=False)
+    _machine: Mapping[str, str] = field(default_factory=lambda: _machine(), init=False)
 
     def runs(self, jobs: Sequence[Job]) -> list[Run]:
         """The runs of some jobs: those that are kept, and the others made now."""
@@ -199,13 +193,13 @@ class Store:
         return found
 
     def _tell(self, done: int, total: int, words: str) -> None:
-        if self._progress is not None:
-            self._progress(done, total, words)
+        if self.progress is not None:
+            self.progress(done, total, words)
 
     def _run(self, job: Job) -> Run:
         key = job.key(self._machine)
-        path = self._folder and self._folder / f"{digest_of(key)[:16]}.json"
-        kept = None if path is None or self._fresh else _read(path)
+        path = self.folder and self.folder / f"{digest_of(key)[:16]}.json"
+        kept = None if path is None or self.fresh else _read(path)
         if kept is not None:
             return kept
         run = perform(job)

@@ -52,14 +52,8 @@ class WindowSession:
     """Samples meters while windows are open; `with session:` samples all the time.
 
     One session may be used by many threads. Sampling begins with the first window and
-    ends a moment after the last one.
-
-    Args:
-        meters: Names (`rapl`, `nvml`, …; see `irene doctor`) or open meters, which the
-            session closes; None for the best of this machine.
-        period_s: Time between two samples, s. Windows do not depend on it: a sample of
-            their own is taken at both ends.
-        path: File to stream the samples to; None for none.
+    ends a moment after the last one. Open meters that it is given are closed with it.
+    Windows do not depend on the period: a sample of their own is taken at both ends.
     """
 
     def __init__(

@@ -86,7 +86,6 @@ class CpuLoad:
         return self._last_percent
 
     def _ticks(self) -> tuple[int, int]:
-        """Busy ticks and all ticks."""
         try:
             line = self._file.read(MOST_BYTES).partition(b"\n")[0].split()
             counts = [int(word) for word in line[1:9]]
@@ -197,7 +196,6 @@ def _fields(file: KeptFile) -> list[bytes] | None:
 
 
 def _parents(root: Path) -> Iterator[tuple[int, int]]:
-    """Every process and its parent."""
     with os.scandir(root) as entries:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
     for pid in pids:

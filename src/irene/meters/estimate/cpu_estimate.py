@@ -117,7 +117,7 @@ class LoadModel:
     """What makes watts of a load.
 
     Idle power is at most `idle_share_limit` of the TDP; full load adds `active_share`
-    of it. The error is that on a processor that nobody measured.
+    of it. The error is half the 90 % interval, on a processor that nobody measured.
     """
 
     idle_w_per_core: float

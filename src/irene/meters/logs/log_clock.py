@@ -154,7 +154,7 @@ def _matches(edges: Any, distances: Any, tolerance_ns: float) -> list[list[int]]
 
 
 def from_local_ns(local_ns: Any, zone: str) -> Any:
-    """Times since 1970 in UTC, ns, of such as a clock of a zone shows, read as UTC.
+    """Times since 1970, ns, of what clocks of a zone showed, given as if it were UTC.
 
     A zone is `Europe/Berlin`, `+01:00` or `UTC`.
 
