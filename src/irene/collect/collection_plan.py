@@ -242,15 +242,8 @@ Listener = Callable[[Step], None]
 class Failure(Document):
     """A run without a measurement, and why, in words."""
 
-    point: Point = field(metadata={"kept": False})
+    spec: RunSpec
     reason: str
-
-    also: ClassVar = ("spec",)
-
-    @property
-    def spec(self) -> RunSpec:
-        """The run."""
-        return self.point.spec
 
 
 @dataclass(slots=True)
