@@ -160,8 +160,8 @@ class SharedNodes(Journal):
         if run != self._run:
             self._of_others[key] = run
 
-    def known(self, key: str) -> NodeResult | None:
-        """A node that was measured before, in this run or in another."""
+    def known(self, key: str) -> Any:
+        """What was measured before under a key, in this run or in another."""
         if key in self._of_others:
             self.used[key] = self._of_others[key]
         return super().known(key)
