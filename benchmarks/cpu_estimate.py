@@ -319,7 +319,7 @@ def watch(seconds: float, period_s: float = 0.1) -> tuple[float, float, float]:
         values.append(meter.read()[0])
     meter.close()
     mean = float(np.mean(values))
-    half = mean * meter.basis.relative_error
+    half = mean * meter.channels[0].relative_error
     return mean, max(0.0, mean - half), mean + half
 
 

@@ -83,9 +83,10 @@ class PowerSeries:
         time_ns: Ints,
         power_w: Floats,
         between: Between = "linear",
+        longest_gap_s: float | None = None,
         **facts: object,
     ) -> PowerSeries:
-        """Samples of power; a silence of five usual periods, at least 1 s, is a gap.
+        """Samples of power; a silence that is too long is a gap.
 
         Args:
             name: Name of the channel.
@@ -93,6 +94,8 @@ class PowerSeries:
             power_w: What it said, W; NaN for nothing.
             between: `linear` from sample to sample, or `step`: a value holds until the
                 next.
+            longest_gap_s: Longer silences are gaps, s; None for five usual periods, and
+                at least 1 s.
             **facts: Further attributes.
         """
         if between not in get_args(Between):
@@ -100,8 +103,9 @@ class PowerSeries:
         times = checked_times(time_ns, name)
         watts = np.asarray(power_w, np.float64)
         seconds = np.diff(times) * 1e-9
-        usual_s = float(np.median(seconds)) if len(seconds) else 0.0
-        longest_gap_s = max(SHORTEST_GAP_S, GAP_PERIODS * usual_s)
+        if longest_gap_s is None:
+            usual_s = float(np.median(seconds)) if len(seconds) else 0.0
+            longest_gap_s = max(SHORTEST_GAP_S, GAP_PERIODS * usual_s)
         known = np.isfinite(watts[:-1]) & np.isfinite(watts[1:])
         known &= seconds <= longest_gap_s
         begin = np.where(known, watts[:-1], np.nan)
