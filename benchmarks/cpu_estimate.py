@@ -33,8 +33,13 @@ from scipy.optimize import least_squares
 
 from irene.errors import IreneError
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.estimate.cpu_basis import KnownProcessor, LoadModel, find_known
-from irene.meters.estimate.cpu_estimate import assumptions, open_estimate
+from irene.meters.estimate.cpu_estimate import (
+    KnownProcessor,
+    LoadModel,
+    basis,
+    find_known,
+    open_estimate,
+)
 
 JOULES_PER_KWH = 3.6e6
 COVERAGE = 0.9
@@ -314,7 +319,7 @@ def watch(seconds: float, period_s: float = 0.1) -> tuple[float, float, float]:
         values.append(meter.read()[0])
     meter.close()
     mean = float(np.mean(values))
-    half = mean * meter.basis.relative_error
+    half = mean * meter.channels[0].relative_error
     return mean, max(0.0, mean - half), mean + half
 
 
@@ -326,7 +331,9 @@ def live(seconds: float) -> None:
     except ImportError:
         print("\nlive: codecarbon is not installed (the extra `bench`); ours alone")
         OfflineEmissionsTracker = None  # noqa: N806
-    model = next(line for line in assumptions(Roots()) if line.startswith("model"))
+    model = next(
+        line for line in basis(Roots()).assumptions if line.startswith("model")
+    )
     print(f"\nlive, {model}")
     print(f"{'live, mean W of the CPU':20} {'ours':>7} {'90 % interval':>16}"
           f" {'CodeCarbon':>11} {'its RAM':>8}")  # fmt: skip

@@ -37,7 +37,7 @@ from benchmarks.cpu_estimate import (
 from scipy.optimize import least_squares
 
 from irene.errors import IreneError
-from irene.meters.estimate.cpu_basis import LoadModel
+from irene.meters.estimate.cpu_estimate import LoadModel
 from irene.whole_file import whole_file
 
 METERS = Path(__file__).parents[1] / "src" / "irene" / "meters"

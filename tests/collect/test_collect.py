@@ -57,7 +57,7 @@ def test_failures_are_recorded_with_their_reason_and_the_sweep_goes_on(log, tmp_
     sweep = made_up_sweep(*TROUBLES, "a")
     report = collect(sweep, tmp_path / "store")
     assert report.measured == 1
-    reasons = {f.point.spec.model: f.reason for f in report.failures}
+    reasons = {f.spec.model: f.reason for f in report.failures}
     for model, words in TROUBLES.items():
         assert words in reasons[model]
     kept = {

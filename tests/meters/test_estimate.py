@@ -14,19 +14,16 @@ from hypothesis import strategies as st
 
 from irene.errors import MeterError, UsageError
 from irene.meters.cpu.kernel_files import Roots
-from irene.meters.estimate.cpu_basis import (
+from irene.meters.estimate.cpu_estimate import (
+    FILE,
     TDP_VARIABLE,
+    basis,
     basis_of,
     find_known,
     known_processors,
-    usual_power,
-)
-from irene.meters.estimate.cpu_estimate import (
-    FILE,
-    EstimateMeter,
-    assumptions,
     load_model,
     open_estimate,
+    usual_power,
 )
 from irene.meters.finding import METERS
 from irene.meters.machine import Processor, read_processor
@@ -90,20 +87,20 @@ def test_power_rises_in_a_straight_line(cores, density, load):
 )
 def test_every_machine_gets_watts_and_an_interval(name, vendor, threads, virtual):
     processor = Processor(name, vendor, threads, threads, virtual=virtual)
-    basis = basis_of(processor, MODEL)
-    power_w = MODEL.power_w(basis.cores, basis.tdp_w_per_core, 0.0)
+    found = basis_of(processor, MODEL)
+    power_w = MODEL.power_w(found.cores, found.tdp_w_per_core, 0.0)
     assert power_w > 0
-    assert basis.relative_error >= MODEL.relative_error
-    assert any("memory" in line for line in basis.assumptions)
+    assert found.relative_error >= MODEL.relative_error
+    assert any("memory" in line for line in found.assumptions)
 
 
 def test_a_known_processor_is_taken_as_its_maker_says(fake):
     fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
-    text = "\n".join(assumptions(fake.roots))
+    text = "\n".join(basis(fake.roots).assumptions)
     assert "8 CPUs on 4 cores" in text
     assert "TDP 69 W with 4 cores, as Intel says" in text
-    basis = basis_of(read_processor(fake.roots), MODEL)
-    assert basis.relative_error == MODEL.relative_error
+    found = basis_of(read_processor(fake.roots), MODEL)
+    assert found.relative_error == MODEL.relative_error
 
 
 def test_two_sockets_take_twice_as_much(fake):
@@ -119,32 +116,34 @@ def test_two_sockets_take_twice_as_much(fake):
 def test_a_virtual_machine_is_a_part_of_its_host(fake):
     name = "Intel(R) Xeon(R) Platinum 8280 CPU @ 2.70GHz"
     fake.cpuinfo(name, "GenuineIntel", cores=4, threads=4, virtual=True)
-    basis = basis_of(read_processor(fake.roots), MODEL)
-    assert basis.cores == 2.0  # four of the 56 threads of 28 cores
-    assert basis.tdp_w_per_core == 205 / 28
-    assert basis.relative_error > MODEL.relative_error
-    assert any("may be whole cores" in line for line in basis.assumptions)
+    found = basis_of(read_processor(fake.roots), MODEL)
+    assert found.cores == 2.0  # four of the 56 threads of 28 cores
+    assert found.tdp_w_per_core == 205 / 28
+    assert found.relative_error > MODEL.relative_error
+    assert any("may be whole cores" in line for line in found.assumptions)
 
 
 def test_an_unknown_name_widens_the_interval_and_says_what_was_taken(fake):
     fake.cpuinfo("AMD EPYC", virtual=True)
-    basis = basis_of(read_processor(fake.roots), MODEL)
-    text = "\n".join(basis.assumptions)
+    found = basis_of(read_processor(fake.roots), MODEL)
+    text = "\n".join(found.assumptions)
     assert "TDP unknown" in text
     assert "AMD server processors" in text
     assert TDP_VARIABLE in text
-    assert basis.relative_error > MODEL.relative_error
+    assert found.relative_error > MODEL.relative_error
 
 
 def test_the_user_can_state_the_design_power(fake, monkeypatch):
     fake.cpuinfo("Mystery 9000", cores=4, threads=8)
     unstated = basis_of(read_processor(fake.roots), MODEL)
     monkeypatch.setenv(TDP_VARIABLE, "80")
+    stated = basis(fake.roots)
+    assert stated.tdp_w_per_core == 20.0
+    assert stated.relative_error < unstated.relative_error
+    assert any(f"as {TDP_VARIABLE} says" in line for line in stated.assumptions)
     meter = open_estimate(fake.roots)
     meter.close()
-    assert meter.basis.tdp_w_per_core == 20.0
-    assert meter.basis.relative_error < unstated.relative_error
-    assert any(f"as {TDP_VARIABLE} says" in line for line in meter.basis.assumptions)
+    assert meter.channels[0].relative_error == stated.relative_error
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-5", "nan", "inf"])
@@ -157,12 +156,11 @@ def test_a_design_power_that_is_none_is_refused(fake, monkeypatch, text):
 
 def test_the_meter_follows_the_load_and_is_labelled(fake):
     fake.cpuinfo(XEON, "GenuineIntel", cores=4, threads=8)
-    basis = basis_of(read_processor(fake.roots), MODEL)
-    meter = EstimateMeter(fake.root, basis, MODEL, fake.clock)
+    meter = open_estimate(fake.roots, fake.clock)
     (channel,) = meter.channels
     assert (channel.name, channel.quantity) == ("estimate:cpu", "power_w")
     assert (channel.source, channel.counted) == ("estimated", True)
-    assert channel.relative_error == basis.relative_error
+    assert channel.relative_error == basis(fake.roots).relative_error
     assert math.isnan(meter.read()[0])  # no load is known yet: not 0 W
     powers = []
     for busy in (0, 50, 100):
@@ -195,7 +193,7 @@ def test_a_meter_that_cannot_open_leaves_no_file_open(fake, monkeypatch):
     (fake.root / "stat").unlink()
     with pytest.raises(MeterError):
         open_estimate(fake.roots)
-    assumptions(fake.roots)
+    basis(fake.roots)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 

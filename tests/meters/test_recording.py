@@ -110,6 +110,16 @@ def test_damaged_lines_are_counted_not_believed(tmp_path: Path) -> None:
     assert recording.notes[1] == "4 lines were unreadable or out of order"
 
 
+def test_a_file_of_nothing_but_damaged_lines_has_no_samples(tmp_path: Path) -> None:
+    file = written(tmp_path / "s.csv")
+    file.close()
+    header = file.path.read_text().splitlines(keepends=True)[:2]
+    file.path.write_text("".join([*header, "1,2\n", "1,x,x,x\n"]))
+    recording = read_recording(file.path)
+    assert len(recording) == 0
+    assert recording.notes[1] == "2 lines were unreadable or out of order"
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

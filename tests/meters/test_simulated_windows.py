@@ -14,7 +14,7 @@ from irene.meters.cpu.kernel_files import Roots
 from irene.meters.cpu.rapl import open_rapl
 from irene.meters.sampling import sample_file, sampler
 from irene.meters.sampling.recording import read_recording
-from irene.meters.sampling.sampler import SamplingLoop
+from irene.meters.sampling.sampler import Sampler
 from irene.meters.sampling.totals import Window
 from tests.meters.simulated_machine import (
     Curve,
@@ -62,15 +62,15 @@ def watch(
         patch.setattr(sampler, "time", _Clock(machine))
         patch.setattr(sample_file, "time", _Clock(machine))
         meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
-        loop = SamplingLoop([meter], period_s, folder / "samples.csv")
+        loop = Sampler([meter], period_s, folder / "samples.csv")
         machine.advance(0.3)
-        begin = loop.sample()
+        begin = loop.sample_now()
         for _ in range(math.ceil(length_s / period_s)):
             machine.advance(period_s)
             loop.tick()
-        end = loop.sample()
-        (live,) = loop.totals.between(begin, end)
-        loop.finish()
+        end = loop.sample_now()
+        (live,) = loop.between(begin, end)
+        loop.stop()
     machine.close()
     recording = read_recording(folder / "samples.csv")
     later = recording.window(0, begin.time_ns, end.time_ns)
@@ -122,15 +122,15 @@ def test_a_frozen_counter_gives_no_number(
     monkeypatch.setattr(sampler, "time", _Clock(machine))
     monkeypatch.setattr(sample_file, "time", _Clock(machine))
     meter = open_rapl(Roots(machine.root), clock=machine.clock_ns)
-    loop = SamplingLoop([meter], 0.1, tmp_path / "s.csv")
-    begin = loop.sample()
+    loop = Sampler([meter], 0.1, tmp_path / "s.csv")
+    begin = loop.sample_now()
     frozen = machine.zone(PACKAGE).energy_uj(machine.time_s)
     for _ in range(50):
         machine.advance(0.1)
         machine.garble(PACKAGE, b"%d\n" % frozen)
         loop.tick()
-    windows = {w.channel.name: w for w in loop.totals.between(begin, loop.sample())}
-    loop.finish()
+    windows = {w.channel.name: w for w in loop.between(begin, loop.sample_now())}
+    loop.stop()
     machine.close()
     assert math.isnan(windows["rapl:package-0"].energy_j)
     true_j = machine.energy_j("intel-rapl:1", 0.0, machine.time_s)

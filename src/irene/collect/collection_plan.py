@@ -21,14 +21,10 @@ State = Literal["open", "measured", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Point(Document):
-    """One run of a sweep.
+    """One run of a sweep, with the hash of its config if that could be found.
 
-    Attributes:
-        spec: The run, with the hash of its config if that could be found.
-        model: Its model, as the sweep names it.
-        state: `open` (to be measured), `measured`, or `failed` (and left alone).
-        problem: Why it failed, or cannot be measured; "" else.
-        guess_s: About how long it takes, s; None if nobody knows.
+    `model` is as the sweep names it. What failed before is left alone; nobody may know
+    how long it takes.
     """
 
     spec: RunSpec
@@ -47,12 +43,7 @@ class Point(Document):
 class CollectionPlan:
     """A sweep, compared with a store.
 
-    Attributes:
-        sweep: The sweep.
-        points: All its runs.
-        slower: Factor between what was measured before and what was guessed for it.
-        learned_from: How many measurements that factor comes from.
-        notes: What a reader should know.
+    `slower` is the factor between what was measured before and what was guessed for it.
     """
 
     sweep: Sweep
@@ -116,13 +107,7 @@ def loose_key(spec: RunSpec) -> str:
 
 @dataclass(slots=True)
 class StoredRuns:
-    """What a store has of the runs on one machine.
-
-    Attributes:
-        store: The store; None for an empty one.
-        machine: What the machine is called.
-        software: Versions that measured: how many runs of each.
-    """
+    """What a store has of the runs on one machine, and how many of each software."""
 
     store: Store | None
     machine: str
@@ -230,19 +215,13 @@ def _notes(known: StoredRuns) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a collection is.
+    """How far a collection is, and about how long the rest takes.
 
     Attributes:
         done: Runs that need nothing more, those that were there before included.
-        total: Runs in all.
-        failed: Runs of those that failed.
         run: In words, the run that this is about; "" at the beginning and the end.
         event: What became of it: `measured`, `failed`, `skipped` (another collector
             has measured it), `started`, or "" where `message` says something else.
-        lasted_s: How long the run took, s.
-        rate_per_hour: Runs per hour so far.
-        left_s: About how long the rest takes, s.
-        message: Something a reader should know now, or "".
     """
 
     done: int
@@ -263,15 +242,8 @@ Listener = Callable[[Step], None]
 class Failure(Document):
     """A run without a measurement, and why, in words."""
 
-    point: Point = field(metadata={"kept": False})
+    spec: RunSpec
     reason: str
-
-    also: ClassVar = ("spec",)
-
-    @property
-    def spec(self) -> RunSpec:
-        """The run."""
-        return self.point.spec
 
 
 @dataclass(slots=True)

@@ -47,15 +47,10 @@ log = logging.getLogger(__name__)
 
 
 class Collector:
-    """Takes the open runs of a plan to an engine, and their results to a store.
+    """Takes the open runs of a plan to an open engine, and their results to a store.
 
-    Args:
-        plan: What is to be measured.
-        store: Folder of the store; made if need be.
-        engine: Where it is measured; open.
-        work: What is done with every run.
-        listener: Is told of every step.
-        stop: Says whether to stop; asked several times a second.
+    The store is made if need be. `stop` says whether to stop, asked several times a
+    second.
     """
 
     def __init__(
@@ -84,7 +79,7 @@ class Collector:
         self._said: set[str] = set()
         self.report = Report(len(plan.points), plan.count("measured"))
         self.report.failures += [
-            Failure(p, p.problem) for p in plan.points if p.state == "failed"
+            Failure(p.spec, p.problem) for p in plan.points if p.state == "failed"
         ]
 
     def run(self) -> Report:
@@ -132,7 +127,7 @@ class Collector:
         if self._known.measured(point.spec) is not None:
             self.report.elsewhere += 1
         elif new:
-            self.report.failures.append(Failure(point, new[-1].reason))
+            self.report.failures.append(Failure(point.spec, new[-1].reason))
         else:
             return False
         self._pace.finish(point.key, worked=False)
@@ -199,7 +194,7 @@ class Collector:
             engine=self._engine.name,
         )
         self._add(lambda: self._store.add_failure(point.spec, origin, reason))
-        self.report.failures.append(Failure(point, reason))
+        self.report.failures.append(Failure(point.spec, reason))
         self._end(point, "failed", outcome.duration_s, reason)
 
     def _add(self, write: Callable[[], str]) -> None:

@@ -28,14 +28,8 @@ BLOCK_S = 1.5
 class Checked(Document):
     """What a look at a machine gave.
 
-    Attributes:
-        name: Of the machine.
-        date: When it was learned.
-        ratios: Time now over time then of every block, by family and key.
-        drift: Their median, less 1.
-        drifted: Whether that is more than their spread.
-        changed: What is no longer as it was, in words: before and now.
-        disturbed: In how many blocks each flag of a round was seen now.
+    By block it is time now over time then; the drift is their median, less 1. What
+    changed is told before and now; flags in how many blocks each was seen.
     """
 
     name: str

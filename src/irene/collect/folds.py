@@ -45,10 +45,8 @@ THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 def make_folds(kind: EngineKind, jobs: int | None = None) -> EngineFolds:
     """Rounds on an engine by name; nothing is started yet.
 
-    Args:
-        kind: `local`, `ray` or `slurm`.
-        jobs: How many tasks at a time; None for a process per CPU of this machine, or
-            for as many as a cluster takes.
+    Without a number of jobs there is one per CPU of this machine, or as many as a
+    cluster takes.
     """
     if jobs is not None and jobs < 1:
         raise UsageError(f"there must be at least one job, got {jobs}")
@@ -150,7 +148,7 @@ class EngineFolds:
         found: dict[str, bytes] = {}
         try:
             while len(found) < len(tasks):
-                while waiting and self._has_room(tasks, waiting, found):
+                while waiting and len(tasks) - len(waiting) - len(found) < self._window:
                     self._engine.submit(waiting.popleft())
                 for outcome in self._engine.wait(POLL_S):
                     about = outcome.task.partition(" ")[2]
@@ -163,11 +161,6 @@ class EngineFolds:
         finally:
             self._engine.cancel()
         return [found[task.name] for task in tasks]
-
-    def _has_room(
-        self, tasks: Sequence[Task], waiting: deque[Task], found: Mapping[str, bytes]
-    ) -> bool:
-        return len(tasks) - len(waiting) - len(found) < self._window
 
 
 def _fold_task(place: int, each: Round, common: Mapping[str, Any]) -> Task:
@@ -239,12 +232,7 @@ def trace_trees(argument: Mapping[str, Any]) -> bytes:
 
 
 def predict_fold(argument: Mapping[str, Any]) -> bytes:
-    """Predict one round.
-
-    Args:
-        argument: `trees`, a file and its `sha256`; `method`, `options`, `seed`;
-            `held_out`, `train`, `test`; `threads`.
-    """
+    """Predict one round from `trees`, a file, if it has the `sha256` that is told."""
     _use_threads(argument)
     import numpy as np
 

@@ -305,7 +305,10 @@ def _provenance(
             for each in blocks[:ANCHORS]
             if each.whole is not None
         },
-        "caveats": [*_caveats(len(good), flags, readings), *_missing(problems)],
+        "caveats": [
+            *_caveats(len(good), flags, readings),
+            *(f"{who} could not be run here: {why}" for who, why in problems.items()),
+        ],
     }
 
 
@@ -320,13 +323,6 @@ def _caveats(count: int, flags: Mapping[str, int], readings: Any) -> list[str]:
     if readings.source == "estimated":
         notes.append("energy is time × an estimated power: no meter counts it here")
     return notes
-
-
-def _missing(problems: Mapping[str, str]) -> list[str]:
-    return [
-        f"{family} could not be run here: {problem}"
-        for family, problem in problems.items()
-    ]
 
 
 def _examined(machine: LearnedMachine, here: Place, journal: Journal) -> LearnedMachine:
@@ -351,16 +347,10 @@ def _examined(machine: LearnedMachine, here: Place, journal: Journal) -> Learned
                 "disturbed": list(found.flags),
             }
         )
-    wider = max([1.0, *(_log_error(row) / _told(machine, row) for row in rows)])
+    told = [float(machine.width("model", row["measured_s"])) for row in rows]
+    errors = [abs(math.log(row["predicted_s"] / row["measured_s"])) for row in rows]
+    wider = max([1.0, *(e / width for e, width in zip(errors, told, strict=True))])
     widths = {**machine.widths, "model": machine.widths["model"] * [[1.0], [wider]]}
     return replace(
         machine, widths=widths, provenance={**machine.provenance, "exam": rows}
     )
-
-
-def _told(machine: LearnedMachine, row: Mapping[str, Any]) -> float:
-    return float(machine.width("model", row["measured_s"]))
-
-
-def _log_error(row: Mapping[str, Any]) -> float:
-    return abs(math.log(row["predicted_s"] / row["measured_s"]))

@@ -82,7 +82,10 @@ def read_located(path: Path) -> Located:
         text = file.read(LARGEST_BYTES + 1)
     if len(text) > LARGEST_BYTES:
         raise UsageError(f"{path} is larger than {LARGEST_BYTES:,} bytes")
-    loader = _Loader(_decoded(text, path))
+    try:
+        loader = _Loader(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text") from error
     try:
         node = loader.get_single_node()
         if node is None:
@@ -97,13 +100,6 @@ def read_located(path: Path) -> Located:
         raise UsageError(f"{path}: it is nested too deeply") from error
     finally:
         loader.dispose()
-
-
-def _decoded(text: bytes, path: Path) -> str:
-    try:
-        return text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text") from error
 
 
 def _located(node: Any, loader: _Loader, file: str) -> Located:

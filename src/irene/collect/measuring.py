@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -140,15 +140,8 @@ class SharedNodes(Journal):
 
     A journal that the runs of one collection on one machine under one protocol write
     into, one after the other; a line also says of which run it is. It is kept on the
-    machine that measures, where a run that was killed also finds its own nodes.
-
-    Args:
-        collection: Names the collection.
-        header: What is measured, where and how; the run is no part of the file.
-        run: Names the run, in words that a reader understands.
-
-    Attributes:
-        used: Nodes of other runs that this one has used: key and name of the run.
+    machine that measures, where a run that was killed also finds its own nodes. `used`
+    has the nodes of other runs that this one has used, with the name of the run.
     """
 
     def __init__(self, collection: str, header: Mapping[str, Any], run: str) -> None:
@@ -158,7 +151,6 @@ class SharedNodes(Journal):
         self.used: dict[str, str] = {}
         self._run = run
         self._of_others: dict[str, str] = {}
-        self.results = _Asked(self._note_use)
 
     def _take(self, fields: Mapping[str, Any]) -> None:
         run = str(fields.get("run", "another run"))
@@ -168,26 +160,16 @@ class SharedNodes(Journal):
         if run != self._run:
             self._of_others[key] = run
 
-    def _note_use(self, key: str) -> None:
+    def known(self, key: str) -> Any:
+        """What was measured before under a key, in this run or in another."""
         if key in self._of_others:
             self.used[key] = self._of_others[key]
+        return super().known(key)
 
     def append(self, result: NodeResult) -> None:
         """Put a finished node on disk."""
         self._write({**result.to_dict(), "run": self._run})
         self.results[result.key] = result
-
-
-class _Asked(dict[str, NodeResult]):
-    """Results that say which of them are used."""
-
-    def __init__(self, on_use: Callable[[str], None]) -> None:
-        super().__init__()
-        self._on_use = on_use
-
-    def __getitem__(self, key: str) -> NodeResult:
-        self._on_use(key)
-        return super().__getitem__(key)
 
 
 # On the machine that collects -------------------------------------------------

@@ -173,7 +173,11 @@ def _swept(document: Located, top: Mapping[str, Located]) -> Iterator[RunSpec]:
     excluded = _entries(top, "exclude")
     useful: set[int] = set()
     for values in _products(document, axes):
-        hits = {n for n, (_, one) in enumerate(excluded) if _matches(values, one)}
+        hits = {
+            number
+            for number, (_, entry) in enumerate(excluded)
+            if all(values.get(n, USUAL[n]) in listed for n, listed in entry.items())
+        }
         useful |= hits
         if not hits:
             yield _spec(document, axes, values)
@@ -198,17 +202,9 @@ def _entries(top: Mapping[str, Located], key: str) -> list[tuple[Located, Axes]]
     entries = top[key].value
     if not isinstance(entries, list):
         top[key].refuse(f"{key} must be a list; write `- {{model: gpt2}}` lines")
-    return [(one, _axes(one, f"{key}d entry")) for one in entries]
-
-
-def _axes(where: Located, what: str) -> Axes:
-    return {key: _values(key, one) for key, one in where.mapping(what, AXES).items()}
-
-
-def _matches(values: Mapping[str, Any], entry: Axes) -> bool:
-    return all(
-        values.get(name, USUAL[name]) in listed for name, listed in entry.items()
-    )
+    mappings = [one.mapping(f"{key}d entry", AXES) for one in entries]
+    axes = [{key: _values(key, v) for key, v in each.items()} for each in mappings]
+    return list(zip(entries, axes, strict=True))
 
 
 def _products(where: Located, axes: Mapping[str, Located]) -> Iterator[dict[str, Any]]:

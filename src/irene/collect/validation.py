@@ -90,15 +90,10 @@ def choose_runs(
     largest: float = 50e6,
     seed: int = 0,
 ) -> tuple[RunSpec, ...]:
-    """Runs of models that a predictor has not been measured on.
+    """Runs of models that a predictor has not been measured on, of sizes that it has.
 
-    Args:
-        domain: What it was measured on; sizes are taken from within.
-        count: How many runs.
-        models: The models; None to draw them from the catalogue, of other types than
-            were measured as far as there are such.
-        largest: Parameters of the largest model that is drawn.
-        seed: Decides which are drawn.
+    Models are drawn from the catalogue if none are given, up to `largest` parameters,
+    of other types than were measured as far as there are such.
     """
     drawn = random.Random(seed)
     if models is None:
@@ -193,20 +188,11 @@ def compare_with_store(
             )
         )
     measured_on = "" if read.hardware is None else read.hardware.description
-    return Examined(
-        evaluation, tuple(outcomes), predictor, measured_on,
-        (
-            *read.caveats, *_learned_from(predictor, outcomes),
-            *_notes(predictor, measured_on, Store.open(store)),
-        ),
-    )  # fmt: skip
-
-
-def _learned_from(predictor: Predictor, runs: Sequence[RunOutcome]) -> list[str]:
-    known = sorted({run.spec.model for run in runs} & {*predictor.domain.models})
-    if not known:
-        return []
-    return [f"no exam: the predictor learned from runs of {', '.join(known)}"]
+    known = sorted({run.spec.model for run in outcomes} & {*predictor.domain.models})
+    words = f"no exam: the predictor learned from runs of {', '.join(known)}"
+    more = _notes(predictor, measured_on, Store.open(store))
+    notes = (*read.caveats, *([words] if known else []), *more)
+    return Examined(evaluation, tuple(outcomes), predictor, measured_on, notes)
 
 
 def _notes(predictor: Predictor, measured_on: str, store: Store) -> list[str]:

@@ -79,19 +79,11 @@ def fetch(
     base_url: str | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[PublicFile, bool]]:
-    """Download the files that are not here yet.
+    """Download the files that are not here yet; every file, and whether it came now.
 
     A file is kept only if its length and checksum are right; what was kept before an
-    error need not be downloaded again.
-
-    Args:
-        data: What to fetch.
-        folder: Where to put the files; made if need be.
-        base_url: Where the files are; None for the original place.
-        progress: Called with bytes of a file so far and in all, and its name.
-
-    Yields:
-        Every file, when it is here, and whether it was downloaded now.
+    error need not be downloaded again. Progress is bytes of a file so far and in all,
+    and its name.
 
     Raises:
         UsageError: The address is not http(s), or another file is in the way.

@@ -226,12 +226,9 @@ MIB = 2**20
 
 
 def table_of(trees: Iterable[ModelTree], name: str = "measured") -> NodeTable:
-    """Measured trees as one table, in the units of the 2021 data.
+    """Measured trees of forward passes as one table, in the units of the 2021 data.
 
-    Args:
-        trees: With energy, of forward passes; of two of the same model and size, the
-            later one counts.
-        name: What the data is called.
+    Of two of the same model and size, the later one counts.
 
     Raises:
         UsageError: A tree carries no energy, or is not a run that the table can hold.
@@ -300,15 +297,6 @@ def in_table_units(
     return columns
 
 
-def _provenance_of(tree: ModelTree) -> Provenance:
-    """Where a measured tree is from: machine, how it was run, when."""
-    spec, hardware = tree.spec, tree.hardware
-    if spec is None or hardware is None:
-        raise UsageError("this tree does not say which run it is of, or where")
-    date = tree.provenance.get("measured", "")
-    return Provenance.of_run("irene measure", spec, hardware, date)
-
-
 def add_to_file(tree: ModelTree, path: Path) -> int:
     """Put a measured tree into a Parquet file; how many trees it holds now.
 
@@ -318,7 +306,11 @@ def add_to_file(tree: ModelTree, path: Path) -> int:
     Raises:
         UsageError: The file is of another machine or kind of run, or cannot be written.
     """
-    table, provenance = table_of([tree], path.stem), _provenance_of(tree)
+    table, spec, hardware = table_of([tree], path.stem), tree.spec, tree.hardware
+    if spec is None or hardware is None:
+        raise UsageError("this tree does not say which run it is of, or where")
+    date = tree.provenance.get("measured", "")
+    provenance = Provenance.of_run("irene measure", spec, hardware, date)
     if path.exists():
         there = read_provenance(path)
         for what in ("hardware", "source"):
@@ -328,13 +320,12 @@ def add_to_file(tree: ModelTree, path: Path) -> int:
                     f"{path} is of {old or 'something else'}, this run of {now}: trees "
                     "that differ in that do not belong into one file; choose another"
                 )
-        table = _joined(read_parquet(path), table)
+        before = read_parquet(path)
+        kept = before.take(
+            [i for i, k in enumerate(before.keys) if k not in table.keys]
+        )
+        columns = joined_columns([kept.to_columns(), table.to_columns()])
+        keys = [*kept.keys, *table.keys]
+        table = NodeTable.from_columns(before.name, keys, columns)
     write_parquet(table, path, provenance)
     return len(table.keys)
-
-
-def _joined(old: NodeTable, new: NodeTable) -> NodeTable:
-    keep = [place for place, key in enumerate(old.keys) if key not in new.keys]
-    kept = old.take(keep)
-    columns = joined_columns([kept.to_columns(), new.to_columns()])
-    return NodeTable.from_columns(old.name, [*kept.keys, *new.keys], columns)

@@ -251,7 +251,7 @@ def _level_counts(
 ) -> dict[str, list[LevelCount]]:
     """Counts of nodes per machine and kind."""
     machines = {entry.id: entry.hardware for entry in entries}
-    groups = read_entries(store.files, store.manifest, machines, COUNTED)
+    groups = read_entries(store.manifest, machines, COUNTED)
     try:
         parts = [_counted(rows, machines, ids) for ids, rows in groups]
     except FormatError as error:

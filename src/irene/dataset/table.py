@@ -59,15 +59,9 @@ NODE_FEATURES = tuple(name for name in FEATURES if name not in TreeKey._fields)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredNode:
-    """One node before it is in a table.
+    """One node before it is in a table, with the place of its parent; -1 for the root.
 
-    Attributes:
-        path: Dotted path, "" for the model.
-        kind: `model`, `module` or `ml`.
-        op: Class of the module or primitive.
-        energy_j: Measured energy, J; NaN where unknown.
-        features: Values by the names of `FEATURES`.
-        parent: Position of the parent in the same list; -1 for the root.
+    The path of the model is ""; an energy that is not known is NaN.
     """
 
     path: str
@@ -83,15 +77,11 @@ class NodeTable:
     """Measured nodes of many trees, tree after tree, each in pre-order.
 
     Attributes:
-        name: What the data is called.
         keys: Model and size of every tree.
         starts: First row of every tree, and the number of rows at the end.
         parent: Row of every row's parent; -1 for a root.
         kind: Index into `KINDS` of every row.
-        path: Dotted path of every row.
-        op: Class or primitive of every row.
         features: One array per name of `FEATURES`.
-        energy_j: Measured energy of every row, J.
         disturbed: Whether something disturbed the measurement of every row.
     """
 
@@ -110,11 +100,7 @@ class NodeTable:
     def from_trees(
         cls, name: str, trees: Iterable[tuple[TreeKey, Sequence[MeasuredNode]]]
     ) -> NodeTable:
-        """Lay trees out one after the other.
-
-        Args:
-            name: What the data is called.
-            trees: Key and nodes of every tree; a parent stands before its children.
+        """Lay trees out one after the other; parents stand before their children.
 
         Raises:
             FormatError: A tree does not have one root with all nodes below it.

@@ -26,17 +26,12 @@ CPU_FEATURES = {"proc:cpu": "cpu", "proc:mem": "mem"}
 
 
 class Readings:
-    """Picks channels by what they are for.
-
-    Args:
-        channels: All channels of a sampler, in its order.
-        device: Where the work is done, as torch names it (`cpu`, `cuda:0`).
+    """Picks channels by what they are for; `device` is where the work is done.
 
     Attributes:
         counted: The energy channels that make up the total.
         resolution_s: The coarsest step of those, s.
         source: `estimated` as soon as one part of the total is.
-        covers: What the total covers, joined.
         meters: Names of the meters that the total is from, and what is missing in it.
         notes: What is missing, and what the counted channels want a reader to know.
     """

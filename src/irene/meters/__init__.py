@@ -13,8 +13,7 @@
 - `wall`: `serial_line`: wall meters, with `line_reader`; `http_json`: plugs and boards;
   `prometheus`: exporters; `ipmi`, `battery`.
 - `logs`: `power_log`: logs of external meters, with `log_lines` and `log_clock`.
-- `estimate`: `cpu_estimate`: the CPU's power where nothing measures it, labelled so;
-  `cpu_basis`: what it takes the machine for.
+- `estimate`: `cpu_estimate`: the CPU's power where nothing measures it, labelled so.
 - `sampling`: `sampler` asks all meters again and again in a thread, `sampler_process`
   in a process of its own; `totals`: the sums that windows are cut from; `sample_file`:
   the file samples are streamed to; `recording`: what is read from it, and replayed.

@@ -158,18 +158,11 @@ class Sensor:
 
 
 class SensorMeter:
-    """A meter made of sensors.
+    """A meter made of sensors, which are asked in order.
 
-    Args:
-        name: Short name.
-        sensors: What is asked, in order.
-        missing: Channels of what belongs in the total and cannot be read.
-        remedy: What would help with these, or "".
-        let_go: Called once when it is closed.
-        summary: What there is of it, in words; "" for its channels.
-        holds_s: How long a reading is good for, s.
-        settles_s: How long after opening the first reading says something, s.
-        longest_interval_s: How often it must be read at the least, s.
+    `missing` are channels of what belongs in the total and cannot be read, `remedy`
+    what would help with these. `let_go` is called once when it is closed. The rest is
+    as `Meter` has it; without a summary it is told by its channels.
     """
 
     def __init__(
@@ -238,19 +231,13 @@ CLOSING_S = 5.0
 
 
 class PolledMeter:
-    """A meter whose values are fetched in a thread, from the start until `close`.
+    """A meter whose values are fetched in a thread, every so often, until `close`.
 
     A plug, a BMC or an exporter takes from milliseconds to seconds to answer. The
     sampler never waits for it: it takes the last answer, if that is not too old.
 
     A value holds until the next one comes. After three periods without an answer there
     is none: what was used meanwhile is not known, and is not filled in.
-
-    Args:
-        name: Short name.
-        channels: What it gives.
-        fetch: Asks for one value for each channel; may raise anything.
-        every_s: Time between two questions, s.
     """
 
     def __init__(

@@ -40,16 +40,10 @@ class EnergyCounter:
         most_w: float,
         unknown_range_j: float = 0.0,
     ) -> None:
-        """Begin at a reading.
+        """Begin at a reading, with the clock just before it, ns.
 
-        Args:
-            first: The reading at opening.
-            asked_ns: Clock just before it was taken, ns.
-            joules_per_step: What one step of the counter is worth, J.
-            modulus: Steps after which it is at zero again; None if that is not known.
-            most_w: Power above which a stretch is not believed, W.
-            unknown_range_j: Energy after which a counter of unknown modulus may have
-                wrapped, J.
+        Power above `most_w` is not believed. At `modulus` steps the counter is at zero
+        again; if that is not known (None), it may be so after `unknown_range_j`.
         """
         self._last = first
         self._asked_ns = asked_ns
@@ -61,12 +55,7 @@ class EnergyCounter:
         self.longest_ns = max(0, int(range_j / most_w * 1e9) - SLACK_NS)
 
     def advance(self, reading: int, asked_ns: int, answered_ns: int) -> float:
-        """Take in a reading.
-
-        Args:
-            reading: What the counter says.
-            asked_ns: Clock just before it was read, ns.
-            answered_ns: Clock just after, ns.
+        """Take in a reading, with the clock just before and just after it, ns.
 
         Returns:
             Joules since opening, or `NO_VALUE` where the last stretch is not known.

@@ -2,25 +2,8 @@
 
 Each joule counts once, also when several meters see it.
 
-Meters by name, the better ones first:
-
-| name | what |
-|---|---|
-| `rapl` | energy counters of the CPU, as files |
-| `perf` | the same through the kernel's perf events |
-| `nvml` | NVIDIA GPUs |
-| `amdsmi` | AMD GPUs |
-| `hwmon` | NVIDIA Grace, Intel and AMD GPUs by their drivers |
-| `zeus` | Apple and Jetson chips |
-| `ipmi` | the chassis of a server, by its BMC |
-| `battery` | a laptop that is not on the mains |
-| `estimate` | the CPU from its load, where nothing measures it |
-| `proc` | load, memory and clock; no energy |
-| `serial:/dev/ttyUSB0?…` | a wall meter on a serial line |
-| `http://HOST/PATH#WHERE` | smart plugs, Home Assistant, Redfish: power as JSON |
-| `prometheus:http://HOST:PORT/metrics` | an exporter: Kepler, Scaphandre, DCGM |
-| `replay:FILE` | samples that were recorded |
-| `auto` | the best of those that need no address; not `ipmi`, not `battery` |
+Meters are known by name (`METERS`), or by what they are with an address (`ADDRESSED`);
+`auto` is the best of the former but `ipmi` and `battery`.
 
 A package may bring meters of its own: an entry point of the group `irene.meters` is a
 function that takes the address (what follows `NAME:`, or "") and returns a `Meter`.
@@ -52,14 +35,7 @@ ALSO = "not counted: {} covers it"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of meter.
-
-    Attributes:
-        about: What it reads, in words.
-        module: Where it is; imported only when it is asked for.
-        opens: Its function or class that opens one.
-        in_kernel: Whether that looks at files of the kernel.
-    """
+    """A kind of meter: what it reads; the module and function that opens it."""
 
     about: str
     module: str
@@ -125,14 +101,12 @@ def plugins() -> dict[str, EntryPoint]:
 def findings(roots: Roots | None = None) -> list[Finding]:
     """What there is of every meter that needs no address."""
     where = roots or Roots()
-    return [_find(name, where) for name in METERS]
-
-
-def _find(name: str, roots: Roots) -> Finding:
-    if name == "zeus" and not _worth_zeus(roots):
+    found = {name: kind.find for name, kind in METERS.items()}
+    if not _worth_zeus(where):
         # Importing zeus takes seconds, and most machines have nothing for it.
-        return Finding("zeus", False, "no Apple or Jetson chip here")
-    return METERS[name].find(name, roots)
+        nothing = Finding("zeus", False, "no Apple or Jetson chip here")
+        found["zeus"] = lambda name, roots: nothing
+    return [find(name, where) for name, find in found.items()]
 
 
 def _worth_zeus(roots: Roots) -> bool:
@@ -162,7 +136,7 @@ def choose(found: Iterable[Finding]) -> list[str]:
 def open_meters(
     specs: Sequence[str], roots: Roots | None = None, *, pid: int | None = None
 ) -> list[Meter]:
-    """Open meters by name; see the table of this module.
+    """Open meters by name; see `METERS` and `ADDRESSED`.
 
     Of two that cover the same thing only the first counts; wall meters count alone.
 

@@ -30,14 +30,9 @@ SHOWN = ("gpu", "UUID", "zone", "mode", "socket_id", "index", "instance", "Hostn
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A series of power or energy of a machine or a device.
+    """A series of power or energy of a machine or a device, in units of `size` W or J.
 
-    Attributes:
-        name: Its name, with the labels that tell it from its siblings.
-        is_counter: Whether it counts energy; else it is power.
-        size: What one of its unit is, W or J.
-        device: As torch names it; "" for the machine.
-        covers: `gpu-board`, `cpu-package`, `dram`; "" for the machine or unknown.
+    Its name has the labels that tell it from its siblings.
     """
 
     name: str
@@ -55,9 +50,7 @@ class Metric:
 def metric_of(labels: Mapping[str, str]) -> Metric | None:
     """What a series is, if it is power or energy of a machine or a device.
 
-    Args:
-        labels: Its labels, with its name as `__name__`; a series without a name is
-            taken as W.
+    Its name is the label `__name__`; a series without one is taken as W.
     """
     name = labels.get("__name__", "")
     if name.removesuffix("_total") in DCGM:

@@ -13,6 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+if sys.platform != "win32":
+    import resource
+
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Of glibc's malloc.h."""
 _LARGE_BYTES = 524_288
@@ -22,14 +25,7 @@ _SPARE_FILES = 500
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that one task may use; None for any.
-
-    Attributes:
-        wall_s: Time, s; waiting for a device does not count.
-        cpu_s: Time of all its threads together, s.
-        file_bytes: Any file that it writes.
-        result_bytes: Its result.
-    """
+    """The most that one task may use, None for any; waiting for a device is no time."""
 
     wall_s: float | None = None
     cpu_s: float | None = None
@@ -38,9 +34,7 @@ class Bounds:
 
     def set_here(self) -> None:
         """Bound this process and those it will start."""
-        try:
-            import resource
-        except ImportError:  # not a Unix
+        if sys.platform == "win32":
             return
         limits = {resource.RLIMIT_CORE: (0, 0)}
         if self.cpu_s is not None:
@@ -72,13 +66,13 @@ def limit_memory(further_bytes: int) -> None:
     Memory of its own counts, libraries that are only mapped do not: those for GPUs take
     far more addresses than memory.
     """
+    if sys.platform == "win32" or not further_bytes:
+        return
     try:
-        import resource
-    except ImportError:  # not a Unix
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+    except (OSError, ValueError, IndexError):
         return
-    present = _own_bytes()
-    if present is None or not further_bytes:
-        return
+    present = pages * resource.getpagesize()
     most = present + further_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard != resource.RLIM_INFINITY:
@@ -92,9 +86,7 @@ def allow_files(connections: int) -> None:
 
     Many systems begin with 1,024, which a thousand followers of a job use up.
     """
-    try:
-        import resource
-    except ImportError:  # not a Unix
+    if sys.platform == "win32":
         return
     wanted = connections + _SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -123,13 +115,3 @@ def return_memory() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
-
-
-def _own_bytes() -> int | None:
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
-    except (OSError, ValueError, IndexError):
-        return None
-    import resource
-
-    return pages * resource.getpagesize()

@@ -50,14 +50,10 @@ LONGEST_TEXT = 300
 
 
 class Child:
-    """A process that runs tasks, one at a time.
+    """A process that runs tasks, one at a time, and says how far they are in `wait`.
 
-    Args:
-        environment: Its environment; None for that of this process.
-        folder: Where it runs; None for where this process does.
-        keeps_errors: Whether what it writes to standard error is kept, so that its last
-            line can be told; else it goes where that of this process does.
-        on_progress: Is told how far a task is, while `poll` or `wait` is called.
+    If it keeps errors, the last line of what it writes to standard error can be told;
+    else that goes where that of this process does.
     """
 
     def __init__(
@@ -69,7 +65,7 @@ class Child:
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._on_progress = on_progress
-        self._task: Task | None = None
+        self._task: Task
         self._began_s = self._deadline_s = 0.0
         self._clock_stands = True
         self._errors: IO[bytes] | None = None
@@ -86,7 +82,10 @@ class Child:
                 cwd=folder,
                 env={
                     **(os.environ if environment is None else environment),
-                    "PYTHONPATH": _import_path(),
+                    # It finds the same modules as this process.
+                    "PYTHONPATH": os.pathsep.join(
+                        str(Path(p).absolute()) for p in sys.path
+                    ),
                 },
                 start_new_session=True,  # Ctrl-C is for the parent, who then ends it
             )
@@ -100,13 +99,8 @@ class Child:
         with suppress(OSError):  # it has died: its exit code tells
             self._line.send_bytes(task.to_json())
 
-    def poll(self) -> Outcome | None:
-        """What became of the task; None while it runs."""
-        return self.wait(0.0)
-
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
         """What became of the task; None if it still runs then; without a time, wait."""
-        assert self._task is not None
         until_s = time.monotonic() + (float("inf") if timeout_s is None else timeout_s)
         while True:
             left_s = min(until_s, self._deadline_s) - time.monotonic()
@@ -154,7 +148,6 @@ class Child:
         return self._post_mortem() if died else None
 
     def _take_in(self, progress: Progress) -> None:
-        assert self._task is not None
         wall_s = self._task.bounds.wall_s
         if wall_s is None or progress.waits:
             self._deadline_s = float("inf")
@@ -165,7 +158,6 @@ class Child:
             self._on_progress(progress)
 
     def _read_outcome(self, said: Mapping[str, Any]) -> Outcome:
-        assert self._task is not None
         if said["fault"]:
             return self._outcome(said["fault"], said["problem"], said["error"])
         most = self._task.bounds.result_bytes
@@ -176,7 +168,6 @@ class Child:
 
     def _post_mortem(self) -> Outcome:
         """What became of a task whose process has died."""
-        assert self._task is not None
         code = self.process.wait()
         fault: Fault = "crashed" if code >= 0 else "killed"
         cause = f"its process ended with exit code {code}"
@@ -208,18 +199,12 @@ class Child:
         error: str = "",
         payload: bytes | None = None,
     ) -> Outcome:
-        assert self._task is not None
         return Outcome(
             *(self._task.name, payload, fault, problem, error),
             last_words=self._last_words() if fault else "",
             place=describe_place(),
             duration_s=time.monotonic() - self._began_s,
         )
-
-
-def _import_path() -> str:
-    """Where this process finds modules: a child finds the same ones."""
-    return os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
 
 
 def run_task(task: Task) -> Outcome:

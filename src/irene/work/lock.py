@@ -32,12 +32,10 @@ logger = logging.getLogger(__name__)
 
 
 def take(path: Path, wait: bool = False) -> Lock | None:
-    """The lock of a file, taken; None if another one has it.
+    """The lock of a file, taken; None if another one has it and is not waited for.
 
-    Args:
-        path: The file; made if need be, and nothing is written to it. A symbolic link
-            is refused: it could lead anywhere.
-        wait: Whether to wait for the one who has it.
+    The file is made if need be, and nothing is written to it. A symbolic link is
+    refused: it could lead anywhere.
 
     Raises:
         UsageError: The file cannot be made or opened.
@@ -80,11 +78,8 @@ def alone_on(device: str) -> Iterator[None]:
 
     Who has to wait for more than a moment says for whom: in the log, and to the process
     that started this one, whose clock stands still meanwhile. A thread that is alone on
-    a device may ask for it again.
-
-    Args:
-        device: As torch names it. A GPU is known by its number in the machine, also
-            where this process sees only some of them.
+    a device may ask for it again. A GPU is known by its number in the machine, also
+    where this process sees only some of them.
 
     Raises:
         UsageError: The lock cannot be used.
@@ -97,7 +92,9 @@ def alone_on(device: str) -> Iterator[None]:
         _taken_by_all(lock, -1)
         report(0, 0, f"alone on {device}")
     try:
-        _sign(lock)
+        # Who cannot say beside the lock that it is theirs has it all the same.
+        with suppress(UsageError), whole_file(_signature(lock), mode=0o644) as file:
+            file.write(f"process {os.getpid()} of {_user()}".encode())
         yield
     finally:
         lock.release()
@@ -141,12 +138,6 @@ def _shared_folder() -> Path:
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}") from error
     return folder
-
-
-def _sign(lock: Lock) -> None:
-    """Say beside the lock who has it; who cannot has it all the same."""
-    with suppress(UsageError), whole_file(_signature(lock), mode=0o644) as file:
-        file.write(f"process {os.getpid()} of {_user()}".encode())
 
 
 def _holder(lock: Lock) -> str:

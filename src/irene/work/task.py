@@ -48,18 +48,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task.
+    """What became of a task: what it returned, or its trouble in words; where it ran.
 
     Attributes:
-        task: Name of the task.
-        payload: What it returned; None if it did not.
-        fault: What kind of trouble: `refused` (it raised an error), `memory` (it got no
-            more), `timeout`, `killed` (by a signal), `crashed` (its process ended by
-            itself), `lost` (its machine went away), `cancelled`; "" if there was none.
-        problem: The trouble in words.
+        fault: `refused` (it raised an error), `memory` (it got no more), `timeout`,
+            `killed` (by a signal), `crashed` (its process ended by itself), `lost` (its
+            machine went away), `cancelled`; "" if there was none.
         error: Name of the class of the error that it raised, if any.
         last_words: The end of what a process without a result wrote, if that was kept.
-        place: Where it ran: `host`, and versions of what is installed there.
         duration_s: How long it took there, s, by a clock that is never set.
     """
 
@@ -122,13 +118,9 @@ def _version(package: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a task is.
+    """How far a task is, of a total of 0 if nobody knows.
 
-    Attributes:
-        done: Steps that are done.
-        total: Steps in all; 0 if nobody knows.
-        text: What is being done.
-        waits: Whether it waits for others: its time does not count meanwhile.
+    What waits for others is told as such: its time does not count meanwhile.
     """
 
     done: int

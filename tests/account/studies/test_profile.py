@@ -10,9 +10,9 @@ from irene.account.studies.comparisons import between_groups, elasticities
 from irene.account.studies.findings import shape_findings
 from irene.account.studies.profile import (
     layer_path,
+    matrix,
     median_difference,
     pearson,
-    pearson_matrix,
     profile,
     role_of,
 )
@@ -48,7 +48,7 @@ def test_too_little_is_not_known() -> None:
 
 def test_a_matrix_is_symmetric_with_ones() -> None:
     tables = [{"a": 1.0, "b": 2.0, "c": x} for x in (3.0, 5.0, 1.0)]
-    found = pearson_matrix(tables)
+    found = matrix(pearson, tables)
     for i in range(3):
         assert found[i][i] == pytest.approx(1)
         assert found[i] == pytest.approx([row[i] for row in found])

@@ -182,7 +182,7 @@ def test_a_line_that_was_cut_off_is_ignored_and_written_over(
     names = [store.add(made_up_tree(scale=n), origin()) for n in (1, 2)]
     manifest = store.files.manifest
     manifest.write_bytes(manifest.read_bytes()[:-cut])
-    reader = Manifest(manifest)
+    reader = Manifest(store.files)
     reader.refresh()
     assert list(reader.entries) == names[:1]
     assert reader.torn_bytes

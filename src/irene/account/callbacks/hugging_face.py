@@ -14,10 +14,9 @@ from typing import Any
 from transformers import TrainerCallback
 
 from irene.account.callbacks.training import ENERGY_PER_STEP, Training
-from irene.account.ledger.ledger import Ledger
 
 
-class EnergyCallback(TrainerCallback):
+class EnergyCallback(Training, TrainerCallback):
     """Accounts for a run of `Trainer.train`.
 
     A step is one of the Trainer's: all batches up to an update of the weights.
@@ -29,42 +28,33 @@ class EnergyCallback(TrainerCallback):
         **options: Of `irene.account.record`.
     """
 
-    def __init__(self, *, log: bool = False, **options: Any) -> None:
-        self._log = log
-        self._training = Training(**options)
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The ledger of the last run; None before its end."""
-        return self._training.ledger
-
     def stop(self) -> None:
         """End a run that raised: the Trainer does not tell its callbacks of that."""
-        self._training.end(failed=True)
+        self.end(failed=True)
 
     def on_train_begin(
         self, args: Any, state: Any, control: Any, **kwargs: Any
     ) -> None:
         """Training begins."""
-        self._training.begin(kwargs["model"])
+        self.begin(kwargs["model"])
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """A step is over."""
-        self._training.step()
+        self.step()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """An evaluation is over."""
-        self._training.no_step()
+        self.no_step()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """A checkpoint is written."""
-        self._training.no_step()
+        self.no_step()
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Figures are about to be shown: add ours."""
         if not self._log:
             return
-        energy_j = self._training.energy_per_step_j()
+        energy_j = self.energy_per_step_j()
         if math.isnan(energy_j):
             return
         kwargs["logs"][ENERGY_PER_STEP] = energy_j
@@ -74,4 +64,4 @@ class EnergyCallback(TrainerCallback):
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Training is over."""
-        self._training.end()
+        self.end()

@@ -37,18 +37,10 @@ HOST_LEVEL, DEVICE_LEVEL, PYTHON_LEVEL = 2, 1, 0
 class EnergyCallback:
     """Records some steps of `fit`, `evaluate` or `predict` and makes their ledger.
 
-    It becomes a `keras.callbacks.Callback` when it is made.
-
-    Args:
-        meters: Names of meters as in `irene doctor`, or open ones.
-        period_s: Period of the power samples, s.
-        skip: Steps at the start that are not recorded; the first ones build the graph.
-        warmup: Steps after these that are recorded and thrown away.
-        steps: Steps to record; None for all that follow. A trace grows by about 100 kB
-            for every step of a small model.
-        split: How ops that run at once share.
-        idle_w: Power of the machine while nothing runs, W, if known.
-        folder: Where samples and trace are kept; None for nowhere.
+    It becomes a `keras.callbacks.Callback` when it is made. Its options are those of
+    `irene.account`; the first steps, which build the graph, are skipped, and ten are
+    recorded if nobody says: a trace grows by about 100 kB for every step of a small
+    model.
 
     Attributes:
         ledger: The ledger, once the run is over; None before.
@@ -175,7 +167,7 @@ class _KerasRun:
             return
         self._profile.run_to(self._folder / state)
         if state == "record":
-            self._mark = self._profile.mark(self.kind, self._done)
+            self._mark = _profiler().Trace(self.kind, step_num=self._done, _r=1)
             begin_ns = self._window_ns[0] or time.time_ns()
             self._window_ns = (begin_ns, 0)
             self._mark.__enter__()
@@ -183,7 +175,9 @@ class _KerasRun:
     def step_ends(self) -> None:
         """Count the step, and stop the profiler after the last one."""
         if self._mark is not None:
-            self._profile.wait_for_devices()
+            tf: Any = import_module("tensorflow")
+            if tf.config.list_logical_devices("GPU"):  # which end what they were given
+                tf.test.experimental.sync_devices()
             self._mark.__exit__(None, None, None)
             self._mark = None
             self._window_ns = (self._window_ns[0], time.time_ns())
@@ -198,7 +192,11 @@ class _KerasRun:
             recording = self._sampling.stop()
             if not self._window_ns[1] or recording is None:
                 raise UsageError(self._wanted.schedule.why_nothing(self._done))
-            events = read_trace(_trace_in(self._folder / "record")).events
+            folder = self._folder / "record"
+            written = sorted(folder.rglob("*.xplane.pb"))
+            if not written:
+                raise FormatError(f"TensorFlow's profiler wrote no trace into {folder}")
+            events = read_trace(written[-1]).events
             facts = self._sampling.facts(recording)
             kept = KeptEvents(events, self._window_ns, **facts)
             return kept.ledger(recording, self._wanted.split, self._wanted.idle_w)
@@ -206,7 +204,6 @@ class _KerasRun:
             self.close()
 
     def close(self) -> None:
-        """Stop everything; twice is fine."""
         self._profile.stop()
         self._sampling.abandon()
         self._scratch.cleanup()
@@ -245,24 +242,6 @@ class _Profile:
         if self._folder is not None:
             self._folder = None
             _profiler().stop()
-
-    def mark(self, kind: str, number: int) -> Any:
-        """A mark around a step."""
-        return _profiler().Trace(kind, step_num=number, _r=1)
-
-    def wait_for_devices(self) -> None:
-        """Let GPUs end what they were given."""
-        tf: Any = import_module("tensorflow")
-        if tf.config.list_logical_devices("GPU"):
-            tf.test.experimental.sync_devices()
-
-
-def _trace_in(folder: Path) -> Path:
-    """The trace that the profiler wrote."""
-    found = sorted(folder.rglob("*.xplane.pb"))
-    if not found:
-        raise FormatError(f"TensorFlow's profiler wrote no trace into {folder}")
-    return found[-1]
 
 
 def _profiler() -> Any:

@@ -13,14 +13,13 @@ from importlib import import_module
 from typing import Any, Self
 
 from irene.account.callbacks.training import ENERGY_PER_STEP, Training
-from irene.account.ledger.ledger import Ledger
 from irene.errors import MissingExtraError
 
 HOMES = ("lightning.pytorch", "pytorch_lightning")
 """Lightning under its two names; a callback of one is none of the other."""
 
 
-class EnergyCallback:
+class EnergyCallback(Training):
     """Accounts for a run of `Trainer.fit`; an instance is a `Callback` of Lightning.
 
     A step is a batch. Validation is in the ledger, but in no step.
@@ -48,41 +47,35 @@ class EnergyCallback:
     def __init__(
         self, *, log: bool = False, package: str | None = None, **options: Any
     ) -> None:
-        self._log = log
-        self._training = Training(**options)
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The ledger of the last run; None before its end."""
-        return self._training.ledger
+        super().__init__(log=log, **options)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Training begins."""
-        self._training.begin(pl_module)
+        self.begin(pl_module)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """A step is over."""
-        self._training.step()
+        self.step()
         if self._log and (batch_idx + 1) % trainer.log_every_n_steps == 0:
-            energy_j = self._training.energy_per_step_j()
+            energy_j = self.energy_per_step_j()
             if not math.isnan(energy_j):
                 pl_module.log(ENERGY_PER_STEP, energy_j)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """A validation is over."""
-        self._training.no_step()
+        self.no_step()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Training is over."""
-        self._training.end()
+        self.end()
 
     def on_exception(
         self, trainer: Any, pl_module: Any, exception: BaseException
     ) -> None:
         """Training has failed: account for what ran."""
-        self._training.end(failed=True)
+        self.end(failed=True)
 
 
 def _callback_class(homes: tuple[str, ...]) -> type:

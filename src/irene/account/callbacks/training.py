@@ -21,11 +21,11 @@ ENERGY_PER_STEP = "energy_j_per_step"
 
 
 class Training:
-    """Records between `begin` and `end`; what a callback calls."""
+    """What a callback of a trainer is: records between `begin` and `end`."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, log: bool = False, **options: Any) -> None:
         record(None, **options)  # a wrong option is told at once, not after loading
-        self._options = options
+        self._log, self._options = log, options
         self.live: LiveLedger | None = None
         self._is_on = False
         self._steps, self._logged = 0, (0, 0.0)

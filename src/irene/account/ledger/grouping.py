@@ -21,21 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Sums of every group.
+    """Sums of every group of events, J and s.
 
-    Attributes:
-        names: What the groups are called.
-        energy_j: Energy, J.
-        half_width_j: Half the width of its interval, J.
-        time_s: Seconds during which at least one event was charged.
-        own_s: Own times of all events added up, s.
-        unknown_s: Seconds of these without known power.
-        count: Number of events.
-        runs: How often the group ran in a row: stretches of a lane in which no event of
-            another group ran.
-        resolution_s: What the sensor resolves, mean over the events.
-        step_j: Groups × steps, J.
-        is_estimated: Whether part of the energy is estimated.
+    Of `time_s` overlaps count once; `own_s` are the own times of all events added up,
+    and `unknown_s` what of these is without known power. A run is a stretch of a lane
+    in which no event of another group ran. `step_j` is groups × steps.
     """
 
     names: Sequence[str]

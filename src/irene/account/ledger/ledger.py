@@ -25,7 +25,7 @@ from irene.arrays import Bools, Floats, Ints
 from irene.energy import Energy, Source, source_of_sum
 from irene.meters.channel import without
 from irene.presented import presenter
-from irene.tables import csv_of_rows, data_frame
+from irene.tables import csv_of_columns, data_frame
 
 if TYPE_CHECKING:
     from irene.tree import ModelTree
@@ -258,8 +258,7 @@ class Ledger:
 
     def to_csv(self, by: str = "op", top: int | None = None) -> str:
         """A view as CSV, with what belongs to no op."""
-        columns = self.columns(by, top)
-        return csv_of_rows(tuple(columns), zip(*columns.values(), strict=True))
+        return csv_of_columns(self.columns(by, top))
 
     def columns(self, by: str = "op", top: int | None = None) -> dict[str, list[Any]]:
         """A view by column, as in its CSV; None where there is no value."""

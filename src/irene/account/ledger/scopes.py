@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,11 +35,8 @@ def merged(scope: str) -> str:
 class ScopeTree:
     """The modules that events ran for, each with all that is below it.
 
-    Attributes:
-        paths: Dotted path of every node; "" first.
-        parent: Node above each node, -1 for the first.
-        depth: Levels below the first.
-        node_of: Node of every event's scope, by scope code.
+    The first node is the program, whose path is "" and whose parent -1; `node_of` has
+    the node of every scope code.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -104,10 +101,8 @@ class ScopeTree:
 
     def shared(self, nodes: Iterable[int]) -> int:
         """The lowest node that all given ones are at or below."""
-        found: int | None = None
-        for node in nodes:
-            found = node if found is None else self._lowest(found, node)
-        return found or 0
+        every = list(nodes)
+        return reduce(self._lowest, every) if every else 0
 
     def _lowest(self, one: int, other: int) -> int:
         while one != other:
@@ -318,7 +313,15 @@ class _Growing:
     def tree(self) -> ModelTree:
         """The tree with its energies."""
         ledger = self.ledger
-        tree = self.builder.build(notes=ledger.notes, provenance=_provenance(ledger))
+        begin_ns, end_ns = ledger.window_ns
+        told = {
+            "begin_ns": str(begin_ns),
+            "end_ns": str(end_ns),
+            "events": f"{len(ledger.events):,}",
+            "steps": str(len(ledger.events.steps)),
+            "split": ledger.split,
+        }
+        tree = self.builder.build(notes=ledger.notes, provenance=told)
         order = self.builder.order()
         found = [self.energies[handle] for handle in order]
         nan = float("nan")
@@ -331,20 +334,6 @@ class _Growing:
             ),
             ledger.produced_by,
         )
-        return tree.with_energy(columns, _hardware(ledger))
-
-
-def _hardware(ledger: Ledger) -> Hardware:
-    covers = dict.fromkeys(account.covers or "power log" for account in ledger.accounts)
-    return Hardware("the recorded machine", ", ".join(covers))
-
-
-def _provenance(ledger: Ledger) -> dict[str, str]:
-    begin_ns, end_ns = ledger.window_ns
-    return {
-        "begin_ns": str(begin_ns),
-        "end_ns": str(end_ns),
-        "events": f"{len(ledger.events):,}",
-        "steps": str(len(ledger.events.steps)),
-        "split": ledger.split,
-    }
+        covers = dict.fromkeys(each.covers or "power log" for each in ledger.accounts)
+        hardware = Hardware("the recorded machine", ", ".join(covers))
+        return tree.with_energy(columns, hardware)

@@ -38,12 +38,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Power of one channel.
-
-    Attributes:
-        time_s: Edges of the bins, seconds since the begin of the window.
-        power_w: Mean power in each bin, W; NaN where part of it is not known.
-    """
+    """Mean power of a channel, W, between edges in s; NaN where part is not known."""
 
     time_s: Floats
     power_w: Floats

@@ -30,11 +30,9 @@ Mark = Literal["forward", "optimizer", "data"]
 class Hooks:
     """Everything that is hooked between `install` and `remove`.
 
-    Args:
-        collector: Is told what happens, from the thread in which it does.
-        names: Paths of modules.
-        on_mark: Called with `forward` before the whole model is called, `optimizer`
-            after a step of one, and `data` before a batch is loaded.
+    `on_mark` is called with `forward` before the whole model is called, `optimizer`
+    after a step of one, and `data` before a batch is loaded; all from the thread in
+    which it is.
     """
 
     def __init__(

@@ -28,12 +28,9 @@ NOT_SAVED = re.compile(r"tangents_|s\d+$")
 
 
 class Step(NamedTuple):
-    """What a compiled region does at one point.
+    """What a compiled region does at one point: an op as a trace calls it, its module.
 
-    Attributes:
-        op: As a trace calls it, `aten::addmm`; of a fused kernel its name.
-        path: Module it runs for, below the one that was compiled.
-        is_fused: Whether it is a kernel that a trace of a CPU does not show.
+    The module is below what was compiled. A trace of a CPU does not show fused kernels.
     """
 
     op: str

@@ -123,13 +123,9 @@ PLAIN = ("start_ns", "end_ns", "parent", "step", "is_mark")
 class KeptEvents:
     """Events of one process, and what is needed to account for them.
 
-    Attributes:
-        events: What it ran.
-        window_ns: Begin and end of what was recorded, ns since 1970.
-        rank: Number of the process.
-        ranks: How many there are on its machine.
-        cpus: CPUs of the machine, if the share of the program in them is recorded.
-        idle_w: Idle power of channels by name, W, as far as it was measured.
+    `ranks` is how many processes there are on its machine; `cpus` are those of the
+    machine if the share of the program in them is recorded; `idle_w` is by channel, as
+    far as it was measured.
     """
 
     events: Events

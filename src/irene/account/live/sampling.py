@@ -28,13 +28,10 @@ USUAL_PERIOD_S = 0.01
 
 
 class Sampling:
-    """Samples meters from `start` to `stop`.
+    """Samples meters, given by name or open, from `start` to `stop`.
 
-    Args:
-        meters: Names of meters, or open ones.
-        period_s: Period of the samples, s; None for `USUAL_PERIOD_S`, or as often as
-            the meters have something new if that is less.
-        idle_s: How long the machine is watched before anything runs, s.
+    Without a period it is `USUAL_PERIOD_S`, or as often as the meters have something
+    new if that is less. For `idle_s` the machine is watched before anything runs.
     """
 
     def __init__(

@@ -288,10 +288,7 @@ class LiveLedger:
             error.add_note(f"irene: there is no ledger: {ours}")
 
     def finish(self, failed: bool = False) -> None:
-        """Stop watching and make the ledger.
-
-        Args:
-            failed: Whether the program did: that nothing was recorded is no error then.
+        """Stop watching and make the ledger; of what failed there may be none.
 
         Raises:
             UsageError: Nothing was recorded.

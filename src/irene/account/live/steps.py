@@ -19,12 +19,9 @@ KINDS: tuple[StepKind, ...] = ("forward", "optimizer", "told")
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Skip some steps, warm up for some, record some, then watch no more.
+    """Skip some steps, warm up for some, record some (None: all), then watch no more.
 
-    Attributes:
-        skip: Steps that nothing is done in.
-        warmup: Steps that are recorded and thrown away: a profiler is slow at first.
-        steps: Steps to record; None for all that follow.
+    What is recorded to warm up is thrown away: a profiler is slow at first.
     """
 
     skip: int = 0

@@ -173,7 +173,9 @@ def read_power(
             raise UsageError(f"--device is for power logs; {path} names its devices")
         if error_percent is not None:
             raise UsageError(f"--error-percent is for power logs; {path} says its own")
-        found = _power_of_file(path, cpus)
+        recording = read_recording(path)
+        notes = tuple(f"power: {note}" for note in recording.notes)
+        found = RecordedPower(power_of_recording(recording, cpus=cpus), notes)
     else:
         if cpus:
             raise UsageError(f"--cpus needs a recording of irene; {path} is a log")
@@ -186,12 +188,6 @@ def read_power(
 def _first_bytes(path: Path) -> bytes:
     with trying_to("read", path), path.open("rb") as file:
         return file.read(256)
-
-
-def _power_of_file(path: Path, cpus: int | None) -> RecordedPower:
-    recording = read_recording(path)
-    notes = tuple(f"power: {note}" for note in recording.notes)
-    return RecordedPower(power_of_recording(recording, cpus=cpus), notes)
 
 
 def _power_of_log(
@@ -239,12 +235,9 @@ def power_of_recording(
 ) -> tuple[PowerSeries, ...]:
     """Every channel of a recording that counts.
 
-    Args:
-        recording: Samples of any meters.
-        idle_w: Power while nothing runs, W, if there is one channel, or by the names of
-            channels; None unknown.
-        cpus: Number of CPUs; with the load of the process in the recording, only its
-            share of their energy counts.
+    Idle power is one number if there is one channel, or by name. With the CPUs of the
+    machine and the load of the process in the recording, only its share of their energy
+    counts.
     """
     at_least_two(len(recording), "the recording")
     share = _recorded_share(recording, cpus) if cpus else None

@@ -33,16 +33,10 @@ FORMS = "eval_count (Ollama), timings (llama.cpp), usage (OpenAI) or output_toke
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that was answered.
+    """A request that was answered, times in s since 1970; the second may be unknown.
 
-    Attributes:
-        name: As the server calls it.
-        begin_s: When work on it began, s since 1970.
-        first_s: When its prompt was read, s since 1970; None where nobody says.
-        end_s: When it was answered, s since 1970.
-        prompt_tokens: Tokens of its prompt that were computed.
-        cached_tokens: Tokens of its prompt that a cache answered.
-        output_tokens: Tokens of its answer.
+    They are when work on it began, its prompt was read, and it was answered. Tokens of
+    the prompt are those that were computed, and those that a cache answered.
     """
 
     name: str
@@ -83,11 +77,9 @@ def _share(begin_s: float, end_s: float, left_s: float, right_s: float) -> float
 
 
 def request_of(told: Any, now_s: float) -> Request:
-    """What a document says of a request.
+    """What a document in one of the forms above says of a request.
 
-    Args:
-        told: In one of the forms above.
-        now_s: When it ended if it does not say so, s since 1970.
+    It ended at `now_s`, s since 1970, if it does not say when.
 
     Raises:
         UsageError: It tells no tokens, or impossible ones.

@@ -29,18 +29,9 @@ class Engine:
     """How an engine calls what it counts.
 
     A name may have `_total` after it, an underscore where a colon is (as it is scraped
-    by some), and `ray_` before it.
-
-    Attributes:
-        name: Of the engine.
-        prompt: Tokens of prompts.
-        cached: Those of them that a prefix cache answered; the first that is there.
-        output: Tokens of answers.
-        requests: Requests that have ended, "" where they are not counted.
-        running: Requests that are being answered.
-        waiting: Requests in the queue.
-        whole_prompts: Whether `prompt` counts the cached tokens, too.
-        source: Where these names are written down.
+    by some), and `ray_` before it. Of the names of cached tokens the first that is
+    there counts; `whole_prompts` count these, too. "" is not counted. `source` is where
+    names are told.
     """
 
     name: str

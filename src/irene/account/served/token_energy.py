@@ -123,16 +123,11 @@ def added_up(intervals: Iterable[Interval]) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class TokenCosts:
-    """What one more token costs.
+    """What one more token costs, J: predicted, observed or equal, as `source` says.
 
-    Attributes:
-        prompt_j: Of a prompt, J.
-        cached_j: Of a prompt that a cache answers, J.
-        output_j: Of an answer, J.
-        source: Where these come from: `predicted`, `observed` or `equal`.
-        base_w: What is used whatever is done, W, as far as it is known.
-        lasting: Share of what an interval takes beyond these costs that is of its
-            work, and no error of its meters.
+    `base_w` is used whatever is done, as far as it is known. `lasting` is the share of
+    what an interval takes beyond these costs that is of its work, and no error of its
+    meters.
     """
 
     prompt_j: float

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from irene.energy import Source
     from irene.measure.windows.exported import Sampling
     from irene.meters.channel import Channel
-    from irene.meters.sampling.totals import Snapshot
 
 RECENT_S = 60.0
 """Time that is told as now, s: most servers count a request when it ends."""
@@ -33,13 +32,9 @@ KEPT = 600
 
 
 class Watch:
-    """What a server does and uses, since it was first looked at.
+    """What a server does and uses since it was first looked at.
 
-    Args:
-        server: Is asked for its counts.
-        sampler: Samples the meters, and runs.
-        requests: Tells single requests.
-        wait_s: A request may be told so much later than energy was used for it, s.
+    The sampler runs. A request may be told `wait_s` later than energy was used for it.
 
     Attributes:
         counts: What the server said last.
@@ -76,7 +71,9 @@ class Watch:
         begin, self._snapshot = self._snapshot, self._sampler.sample_now()
         begin_s, end_s = (1e-9 * each.time_ns for each in (begin, self._snapshot))
         seconds = end_s - begin_s
-        energy_j = self._power_w(begin, self._snapshot) * seconds
+        windows = self._sampler.between(begin, self._snapshot)
+        powers_w = [w.mean for w in windows if w.channel.in_total]
+        energy_j = (math.fsum(powers_w) if powers_w else math.nan) * seconds
         if self.sharing is not None:
             counts = counts.filled(self.sharing.told)
         found = Interval.between(self.counts, counts, seconds, energy_j)
@@ -102,12 +99,6 @@ class Watch:
         for each in found:
             self.sharing.tell(each)
         return found
-
-    def _power_w(self, begin: Snapshot, end: Snapshot) -> float:
-        """Mean power of all that counts, W; NaN where one of them is not known."""
-        windows = self._sampler.between(begin, end)
-        powers = [w.mean for w in windows if w.channel.in_total]
-        return math.fsum(powers) if powers else math.nan
 
     @property
     def covers(self) -> tuple[str, ...]:

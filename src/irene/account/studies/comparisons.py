@@ -31,8 +31,8 @@ from irene.account.studies.findings import (
 )
 from irene.account.studies.profile import (
     Profile,
+    matrix,
     pearson,
-    pearson_matrix,
     profile,
     role_of,
 )
@@ -178,8 +178,9 @@ def _role_and_phase(key: OperationKey) -> str:
 
 def _ratios(first: Profile, second: Profile) -> list[Finding]:
     against = f"{second.name} / {first.name}"
+    steps = [(each.total_j, each.deviation_j) for each in (second, first)]
     found = [
-        ratio_finding(f"{against}: energy per step", second.step, first.step),
+        ratio_finding(f"{against}: energy per step", *steps),
         Finding(f"{against}: time per step", second.seconds / first.seconds),
         Finding(f"{against}: weights", second.parameters / first.parameters),
     ]
@@ -203,7 +204,6 @@ def _ratios(first: Profile, second: Profile) -> list[Finding]:
 
 
 def _aligned(first: Profile, second: Profile) -> Table:
-    """Roles and phases of both beside each other."""
     old, new = first.by(_role_and_phase), second.by(_role_and_phase)
     names = dict.fromkeys([*old, *new])
     rows = [
@@ -308,7 +308,7 @@ def precision(
         profiles,
         {"operations": operation_table(profiles)},
         found,
-        pearson_matrix([_energies(run) for run in first]),
+        matrix(pearson, [_energies(run) for run in first]),
     )
 
 
@@ -318,7 +318,6 @@ def _energies(run: Run, batches: int | None = None) -> dict[OperationKey, float]
 
 
 def _pairs(tables: Sequence[Energies]) -> list[float]:
-    """Correlation of every pair."""
     found = [pearson(a, b) for a, b in itertools.combinations(tables, 2)]
     return [value for value in found if math.isfinite(value)]
 

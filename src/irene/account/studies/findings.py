@@ -65,18 +65,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What a study has found.
+    """What a study has found: the numbers that it was made for, and tables by name.
 
-    Attributes:
-        kind: Which study it is.
-        title: What was studied.
-        subject: What its pictures are called after: the model, or what its steps are.
-        conditions: How everything was run.
-        findings: The numbers that it was made for.
-        profiles: The programs that were run, each the mean of its runs.
-        tables: More tables, by name.
-        agreement: How well runs agree, by `runs`, `batches` and `period`.
-        between_runs: Correlation of every run with every run.
+    Its pictures are called after `subject`. Profiles are the programs that were run,
+    each the mean of its runs. `agreement` is how well runs agree, by `runs`, `batches`
+    and `period`; `between_runs` correlates every run with every run.
     """
 
     kind: Literal["grid", "evolution", "modes", "precision"]

@@ -59,11 +59,6 @@ class Profile:
         """Standard deviation of that over runs, J; 0 for a single one."""
         return deviation(self.step_j)
 
-    @property
-    def step(self) -> tuple[float, float]:
-        """Both."""
-        return self.total_j, self.deviation_j
-
     def by(self, name: Callable[[OperationKey], str | None]) -> dict[str, float]:
         """Energy of a step by any name of the operations, J; None leaves one out."""
         found: dict[str, list[float]] = {}
@@ -198,18 +193,9 @@ def pearson(a: Mapping[Key, float], b: Mapping[Key, float]) -> float:
     return float(np.clip(np.mean(x * y), -1.0, 1.0))
 
 
-def difference_matrix(tables: Sequence[Mapping[Key, float]]) -> list[list[float]]:
-    """Median difference of every column against every row, percent."""
-    return _matrix(tables, median_difference)
-
-
-def pearson_matrix(tables: Sequence[Mapping[Key, float]]) -> list[list[float]]:
-    """Pearson's correlation of every pair."""
-    return _matrix(tables, pearson)
-
-
-def _matrix(
-    tables: Sequence[Mapping[Key, float]],
+def matrix(
     measure: Callable[[Mapping[Key, float], Mapping[Key, float]], float],
+    tables: Sequence[Mapping[Key, float]],
 ) -> list[list[float]]:
+    """How every column is to every row."""
     return [[measure(row, column) for column in tables] for row in tables]

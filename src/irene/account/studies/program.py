@@ -189,7 +189,9 @@ def make_program(job: Job, device: str) -> Program:
     subject, mode, spec = job.subject, job.mode, job.spec
     head = _head(subject, mode)
     resolved = resolve(subject.config, limits_from_environment(), head)
-    _choose_padding(resolved.config)
+    # Classifiers of decoders look for the last token that is no padding.
+    if getattr(resolved.config, "pad_token_id", 0) is None:
+        resolved.config.pad_token_id = 0
     check_memory(build(resolved, spec), subject.name, device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
@@ -221,12 +223,6 @@ def _head(subject: Subject, mode: Mode) -> str:
         f"{subject.name}: transformers has no {what} head for model type "
         f"{subject.config.model_type!r}, which {mode} needs"
     )
-
-
-def _choose_padding(config: PretrainedConfig) -> None:
-    """Classifiers of decoders look for the last token that is no padding."""
-    if getattr(config, "pad_token_id", 0) is None:
-        config.pad_token_id = 0
 
 
 def _labels(

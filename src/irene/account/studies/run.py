@@ -7,13 +7,12 @@ model or on another machine is never taken for it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +23,7 @@ from irene.account.ledger.grouping import grouped
 from irene.account.live.session import record
 from irene.account.studies.program import Conditions, Job, Program, make_program
 from irene.errors import UsageError
-from irene.saved import Saved
+from irene.saved import Saved, digest_of
 from irene.whole_file import whole_file
 
 if TYPE_CHECKING:
@@ -174,27 +173,15 @@ def _below(scope: str, body: str) -> tuple[str, bool]:
     return (scope[len(body) + 1 :], True) if inside else (scope, False)
 
 
+@dataclass
 class Store:
-    """Runs that are finished, by what they are runs of.
+    """Runs that are finished, by what they are runs of; in a folder, or nowhere."""
 
-    Args:
-        folder: Where the files are; None to keep nothing.
-        fresh: Whether to run everything anew.
-        progress: Told before each run and after the last.
-    """
-
-    def __init__(
-        self,
-        folder: Path | None = None,
-        *,
-        fresh: bool = False,
-        progress: Progress | None = None,
-    ) -> None:
-        self.performed = 0
-        self._folder = folder
-        self._fresh = fresh
-        self._progress = progress
-        self._machine = _machine()
+    folder: Path | None = None
+    fresh: bool = field(default=False, kw_only=True)
+    progress: Progress | None = field(default=None, kw_only=True)
+    performed: int = field(default=0, init=False)
+    _machine: Mapping[str, str] = field(default_factory=lambda: _machine(), init=False)
 
     def runs(self, jobs: Sequence[Job]) -> list[Run]:
         """The runs of some jobs: those that are kept, and the others made now."""
@@ -206,14 +193,13 @@ class Store:
         return found
 
     def _tell(self, done: int, total: int, words: str) -> None:
-        if self._progress is not None:
-            self._progress(done, total, words)
+        if self.progress is not None:
+            self.progress(done, total, words)
 
     def _run(self, job: Job) -> Run:
         key = job.key(self._machine)
-        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode())
-        path = self._folder and self._folder / f"{digest.hexdigest()[:16]}.json"
-        kept = None if path is None or self._fresh else _read(path)
+        path = self.folder and self.folder / f"{digest_of(key)[:16]}.json"
+        kept = None if path is None or self.fresh else _read(path)
         if kept is not None:
             return kept
         run = perform(job)

@@ -270,7 +270,7 @@ def _report_lines(report: Report, store: str, most: int) -> Iterator[str]:
     if report.elsewhere:
         yield f"{report.elsewhere} were measured by another collector meanwhile"
     for one in report.failures[:most]:
-        yield f"failed: {plain(label_of(one.point.spec))}: {plain(one.reason)}"
+        yield f"failed: {plain(label_of(one.spec))}: {plain(one.reason)}"
     if len(report.failures) > most:
         yield f"and {len(report.failures) - most} more; `irene data show` lists them"
     for message in report.messages:

@@ -88,7 +88,7 @@ def run(options: Options) -> int:
 
 def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
     """The document that is printed."""
-    from irene.meters.estimate.cpu_estimate import assumptions
+    from irene.meters.estimate.cpu_estimate import basis
     from irene.meters.finding import ADDRESSED, METERS, choose, findings, plugins
     from irene.meters.machine import describe_machine
 
@@ -114,7 +114,7 @@ def _examine(roots: Roots, seconds: float) -> dict[str, Any]:
         ],
         "by_address": list(ADDRESSED.values()),
         "of_other_packages": list(plugins()),
-        "estimate": list(assumptions(roots)),
+        "estimate": list(basis(roots).assumptions),
     }
 
 

@@ -136,7 +136,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     try:
         with path.open("rb") as file:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
-            yield parquet, _metadata(parquet.schema_arrow.metadata, path)
+            yield parquet, metadata_of(parquet, path, SCHEMA)
     except (pa.ArrowException, ValueError, KeyError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
@@ -181,18 +181,19 @@ def _check_extent(metadata: Any, path: Path) -> None:
         raise FormatError(f"{path}: damaged: sizes do not fit the file")
 
 
-def _metadata(stored: dict[bytes, bytes] | None, path: Path) -> dict[str, Any]:
-    text = (stored or {}).get(METADATA_KEY)
+def metadata_of(parquet: Any, path: Path, expected: str) -> dict[str, Any]:
+    """What a Parquet file tells of itself, if it is of a schema of ours."""
+    text = (parquet.schema_arrow.metadata or {}).get(METADATA_KEY)
     if text is None:
-        raise FormatError(f"{path}: a Parquet file, but not of irene ({SCHEMA})")
+        raise FormatError(f"{path}: a Parquet file, but not of irene ({expected})")
     try:
         metadata = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: damaged metadata: {error}") from error
     schema = metadata.get("schema") if isinstance(metadata, dict) else None
-    if schema != SCHEMA or not isinstance(metadata.get("name"), str):
+    if schema != expected:
         raise FormatError(
-            f"{path}: schema is {schema!r}, this version reads {SCHEMA!r}; "
+            f"{path}: schema is {schema!r}, this version reads {expected!r}; "
             "a newer file needs a newer irene"
         )
     return dict(metadata)

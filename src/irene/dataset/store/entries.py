@@ -26,20 +26,10 @@ ID_DIGITS = 32
 class Origin(Saved):
     """Where, with what and by whom something was measured.
 
-    Times are those of the machine that measured. Clocks of machines differ, so nothing
-    is ever put in order by them.
-
-    Attributes:
-        host: Name of the computer.
-        hardware: What was measured, and what of it the energy covers.
-        software: Versions by name: `torch`, `transformers`, `irene`, ….
-        meter: The meters that counted.
-        started: Wall clock at the start, ISO 8601; "" if unknown.
-        finished: Wall clock at the end, ISO 8601; "" if unknown.
-        duration_s: Length by a monotonic clock, s; None if unknown.
-        collector: Names the process that collected it.
-        engine: Where the work ran: `local`, `ray`, `slurm`, `import`, ….
-        protocol: How it was measured, in words or as a digest.
+    Times are ISO 8601, "" if unknown, by the machine that measured; the duration is by
+    a monotonic clock. Clocks of machines differ, so nothing is ever put in order by
+    them. The collector is a process, the engine where the work ran: `local`, `ray`,
+    `slurm`, `import`; the protocol how, in words or as a digest.
     """
 
     host: str
@@ -100,15 +90,11 @@ class Entry(Saved):
 
     Attributes:
         id: Names the entry by its content, wherever it is copied to.
-        spec: What was run.
         hardware: What the machine is called in this store.
         origin: Where it comes from, as recorded there.
-        state: `measured` or `failed`.
-        nodes: Nodes of its tree; 0 if it failed.
         added_ns: When it came into this store, ns since 1970 by the clock of the host
             that wrote it; for people, not for order.
         segment: Name of the file that holds its tree, "" if it failed.
-        reason: Why it failed, "" if it did not.
     """
 
     id: str

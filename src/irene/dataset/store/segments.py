@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from irene import __version__
-from irene.dataset.formats.nodes_parquet import METADATA_KEY, in_short
+from irene.dataset.formats.nodes_parquet import METADATA_KEY, in_short, metadata_of
 from irene.dataset.store.store_files import (
     Manifest,
     Segment,
@@ -115,7 +115,6 @@ def content_of(files: StoreFiles, segment: Segment) -> bytes:
 
 
 def read_entries(
-    files: StoreFiles,
     manifest: Manifest,
     wanted: Collection[str],
     columns: Sequence[str] | None = None,
@@ -125,7 +124,7 @@ def read_entries(
     A segment may be packed into another while it waits: what was not read is then
     looked for where it is now.
     """
-    left = set(wanted)
+    files, left = manifest.files, set(wanted)
     missing: str | None = None
     while left:
         within: dict[str, set[str]] = {}
@@ -207,7 +206,7 @@ def _row_groups(
     try:
         with path.open("rb") as file:
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
-            _check_schema(parquet.schema_arrow.metadata, path)
+            metadata_of(parquet, path, SCHEMA)
             there = parquet.schema_arrow.names
             picked = columns and [name for name in columns if name in there]
             for group in range(parquet.num_row_groups):
@@ -220,18 +219,6 @@ def _row_groups(
         raise
     except (pa.ArrowException, ValueError, KeyError, OSError) as error:
         raise FormatError(f"{path}: not a sound segment: {in_short(error)}") from error
-
-
-def _check_schema(stored: Mapping[bytes, bytes] | None, path: Path) -> None:
-    try:
-        schema = json.loads((stored or {})[METADATA_KEY])["schema"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path}: a Parquet file, but no segment of ours") from error
-    if schema != SCHEMA:
-        raise FormatError(
-            f"{path}: schema is {schema!r}, this version reads {SCHEMA!r}; "
-            "a newer store needs a newer irene"
-        )
 
 
 def _may_hold(metadata: Any, group: int, wanted: Collection[str]) -> bool:

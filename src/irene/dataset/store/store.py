@@ -61,15 +61,11 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.files = StoreFiles(path)
-        self.manifest = Manifest(self.files.manifest)
+        self.manifest = Manifest(self.files)
 
     @classmethod
     def open(cls, path: Path | str, create: bool = False) -> Store:
-        """Open a store, and finish what a killed writer began.
-
-        Args:
-            path: The folder.
-            create: Whether to make one if there is none.
+        """Open a store, made first if that is asked; finish what a killed writer began.
 
         Raises:
             UsageError: There is none, or something else is in the way.
@@ -85,9 +81,9 @@ class Store:
             with suppress(OSError):  # reading it will say why
                 store.files.manifest.touch()
         store.manifest.refresh()
-        if is_unfinished(store.files, store.manifest):
+        if is_unfinished(store.manifest):
             try:
-                finish_writing(store.files, store.manifest)
+                finish_writing(store.manifest)
             except (UsageError, PermissionError) as error:
                 log.warning("%s is read as it is: %s", path, error)
         return store
@@ -187,7 +183,7 @@ class Store:
     ) -> Iterator[ModelTree]:
         """Measured trees, one at a time."""
         chosen = {e.id: e for e in self._measured(hardware, where)}
-        for names, table in read_entries(self.files, self.manifest, chosen):
+        for names, table in read_entries(self.manifest, chosen):
             for name, (start, stop) in zip(
                 names, pairwise(starts_of(table)), strict=True
             ):
@@ -220,7 +216,7 @@ class Store:
         measured = self._measured(hardware, where)
         fit = choose_for_table(self.path, measured, hardware, software, allow_mixed)
         chosen = {entry.id: entry for entry in fit}
-        tables = read_entries(self.files, self.manifest, chosen, TABLE_COLUMNS)
+        tables = read_entries(self.manifest, chosen, TABLE_COLUMNS)
         return median_table(chosen, tables, name or fit[0].hardware)
 
     def _measured(self, hardware: str | None, where: Where | None) -> list[Entry]:
@@ -236,22 +232,19 @@ class Store:
 
     def check(self) -> list[Finding]:
         """Compare every file with its checksum; what was damaged, and what was done."""
-        return check_store(self.files, self.manifest)
+        return check_store(self.manifest)
 
     def pack(self, small_bytes: int = SMALL_BYTES) -> Packed:
-        """Pack small segments into large ones; nothing happens to one alone.
+        """Pack segments below some bytes into large ones; nothing happens to one alone.
 
         Whenever it is ended, each entry counts in one segment. Others may add and read
         meanwhile.
-
-        Args:
-            small_bytes: Segments below this are packed, bytes.
 
         Raises:
             FormatError: A segment is damaged.
             IreneError: There is no room; the store is as it was.
         """
-        return pack_segments(self.files, self.manifest, small_bytes)
+        return pack_segments(self.manifest, small_bytes)
 
     def __repr__(self) -> str:
         return f"<Store {self.path}: {len(self.manifest.entries):,} entries>"

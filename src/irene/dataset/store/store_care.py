@@ -24,7 +24,6 @@ from irene.dataset.store.segments import (
 from irene.dataset.store.store_files import (
     Manifest,
     Segment,
-    StoreFiles,
     held,
     sync_folder,
 )
@@ -56,53 +55,58 @@ class Packed:
     segments_after: int
 
 
-def is_unfinished(files: StoreFiles, manifest: Manifest) -> bool:
+def is_unfinished(manifest: Manifest) -> bool:
     """Whether something was left behind; others may be writing just now."""
-    return bool(manifest.torn_bytes) or any(_left_behind(files, manifest))
+    return bool(manifest.torn_bytes) or any(_left_behind(manifest))
 
 
-def _left_behind(files: StoreFiles, manifest: Manifest) -> Iterator[Path]:
+def _left_behind(manifest: Manifest) -> Iterator[Path]:
     """Segments that no line names, and files that were not moved to them."""
-    for folder in (files.segments, files.writing):
+    for folder in (manifest.files.segments, manifest.files.writing):
         with suppress(FileNotFoundError):
             for file in sorted(folder.iterdir()):
-                if folder == files.writing or file.name not in manifest.segments:
+                if (
+                    folder == manifest.files.writing
+                    or file.name not in manifest.segments
+                ):
                     yield file
 
 
-def finish_writing(files: StoreFiles, manifest: Manifest) -> list[Finding]:
+def finish_writing(manifest: Manifest) -> list[Finding]:
     """Take in, or set aside, what killed writers have left."""
-    with held(files.lock):
+    with held(manifest.files.lock):
         manifest.refresh()
         found = []
         if manifest.torn_bytes:
             manifest.append([])
-            found.append(Finding(files.manifest.name, "cut off line", "repaired"))
-        while (file := next(_left_behind(files, manifest), None)) is not None:
-            found.append(_settle(file, files, manifest))
+            found.append(
+                Finding(manifest.files.manifest.name, "cut off line", "repaired")
+            )
+        while (file := next(_left_behind(manifest), None)) is not None:
+            found.append(_settle(file, manifest))
     for one in found:
         log.info("%s: %s: %s", one.file, one.problem, one.done)
     return found
 
 
-def _settle(file: Path, files: StoreFiles, manifest: Manifest) -> Finding:
+def _settle(file: Path, manifest: Manifest) -> Finding:
     try:
         told = [_adopted(*header, file.name) for header in entry_headers(file)]
     except MissingExtraError:
         raise
     except (FormatError, KeyError, TypeError) as error:
-        _set_aside(file, files, f"unfinished: {error}")
+        _set_aside(file, manifest, f"unfinished: {error}")
         return Finding(file.name, f"unfinished: {error}", "quarantined")
     new = [entry for entry in told if entry.id not in manifest.entries]
     old = [entry.id for entry in told if entry.id in manifest.entries]
     others = {manifest.entries[name].segment for name in old}
-    if not new and not any(_problem(other, files, manifest) for other in others):
+    if not new and not any(_problem(other, manifest) for other in others):
         file.unlink()
         return Finding(file.name, "all of it is in other segments", "removed")
     segment = Segment.of(file.name, file.read_bytes())
-    if file.parent != files.segments:
-        file.rename(files.segments / file.name)
-        sync_folder(files.segments)
+    if file.parent != manifest.files.segments:
+        file.rename(manifest.files.segments / file.name)
+        sync_folder(manifest.files.segments)
     if new:
         manifest.add(_apart(new, manifest), segment)
     else:
@@ -128,72 +132,72 @@ def _apart(entries: list[Entry], manifest: Manifest) -> Iterator[Entry]:
             yield replace(entry, hardware=f"{entry.hardware}@{entry.origin.host}")
 
 
-def _problem(file: str, files: StoreFiles, manifest: Manifest) -> str | None:
+def _problem(file: str, manifest: Manifest) -> str | None:
     """What is wrong with a segment, in words; None if it is what was written."""
     try:
-        content_of(files, manifest.segments[file])
+        content_of(manifest.files, manifest.segments[file])
     except FormatError as error:
-        return str(error).removeprefix(f"{files.segments / file}: ")
+        return str(error).removeprefix(f"{manifest.files.segments / file}: ")
     return None
 
 
-def _set_aside(file: Path, files: StoreFiles, reason: str) -> None:
+def _set_aside(file: Path, manifest: Manifest, reason: str) -> None:
     """Move a file to the quarantine, with the reason beside it."""
-    files.quarantine.mkdir(exist_ok=True)
-    place = files.quarantine / file.name
+    manifest.files.quarantine.mkdir(exist_ok=True)
+    place = manifest.files.quarantine / file.name
     count = 1
     while place.exists():
         count += 1
-        place = files.quarantine / f"{count}-{file.name}"
+        place = manifest.files.quarantine / f"{count}-{file.name}"
     with whole_file(place.with_name(f"{place.name}.reason.txt")) as text:
         text.write(f"{reason}\n".encode())
     file.rename(place)
-    sync_folder(files.quarantine)
+    sync_folder(manifest.files.quarantine)
 
 
-def check_store(files: StoreFiles, manifest: Manifest) -> list[Finding]:
+def check_store(manifest: Manifest) -> list[Finding]:
     """Compare every file with its checksum, and put in order what can be."""
-    found = _check_manifest(files, manifest)
-    found += finish_writing(files, manifest)
+    found = _check_manifest(manifest)
+    found += finish_writing(manifest)
     for file in list(manifest.segments):
-        finding = _check_segment(file, files, manifest)
+        finding = _check_segment(file, manifest)
         if finding is not None:
             found.append(finding)
     return found
 
 
-def _check_manifest(files: StoreFiles, manifest: Manifest) -> list[Finding]:
+def _check_manifest(manifest: Manifest) -> list[Finding]:
     manifest.refresh()
     if not manifest.damaged:
         return []
-    with held(files.lock):
+    with held(manifest.files.lock):
         manifest.refresh()
         reason = f"damaged lines: {', '.join(map(str, manifest.damaged))}"
-        copy = files.writing / files.manifest.name
-        copy.write_bytes(files.manifest.read_bytes())
-        _set_aside(copy, files, reason)
+        copy = manifest.files.writing / manifest.files.manifest.name
+        copy.write_bytes(manifest.files.manifest.read_bytes())
+        _set_aside(copy, manifest, reason)
         manifest.drop_damaged()
-    return [Finding(files.manifest.name, reason, "repaired")]
+    return [Finding(manifest.files.manifest.name, reason, "repaired")]
 
 
-def _check_segment(file: str, files: StoreFiles, manifest: Manifest) -> Finding | None:
-    problem = _problem(file, files, manifest)
+def _check_segment(file: str, manifest: Manifest) -> Finding | None:
+    problem = _problem(file, manifest)
     if problem is None:
         return None
-    with held(files.lock):
+    with held(manifest.files.lock):
         manifest.refresh()
         if file not in manifest.segments:  # packed into another meanwhile
             return None
         inside = sum(entry.segment == file for entry in manifest.entries.values())
-        if (files.segments / file).exists():
-            _set_aside(files.segments / file, files, problem)
+        if (manifest.files.segments / file).exists():
+            _set_aside(manifest.files.segments / file, manifest, problem)
         manifest.quarantine(file, problem)
     return Finding(file, problem, "quarantined", inside)
 
 
-def pack_segments(files: StoreFiles, manifest: Manifest, small_bytes: int) -> Packed:
+def pack_segments(manifest: Manifest, small_bytes: int) -> Packed:
     """Pack the small segments of a store; as `Store.pack`."""
-    with held(files.packing):
+    with held(manifest.files.packing):
         manifest.refresh()
         before = manifest.segments
         small = {n: s for n, s in before.items() if s.size_bytes < small_bytes}
@@ -206,10 +210,12 @@ def pack_segments(files: StoreFiles, manifest: Manifest, small_bytes: int) -> Pa
 
         # By the lowest id in each: the same whatever the files are called.
         in_order = dict(sorted(within.items(), key=lambda item: item[1]))
-        for ids, content in segments_of(verified_tables(files, small, in_order)):
-            with held(files.lock):
-                manifest.move(ids, place_segment(files, content))
+        for ids, content in segments_of(
+            verified_tables(manifest.files, small, in_order)
+        ):
+            with held(manifest.files.lock):
+                manifest.move(ids, place_segment(manifest.files, content))
                 for file in small.keys() - manifest.segments.keys():
-                    (files.segments / file).unlink(missing_ok=True)
+                    (manifest.files.segments / file).unlink(missing_ok=True)
         moved = sum(map(len, within.values()))
         return Packed(moved, len(before), len(manifest.segments))

@@ -135,19 +135,11 @@ def export_store(
     only: Mapping[str, str] | None = None,
     allow_mixed: bool = False,
 ) -> NodeTable:
-    """Write the forward passes of one machine.
+    """Write the forward passes of one machine; what was written.
 
-    Args:
-        store: The store.
-        path: A folder for `csv`, otherwise a file; what is there is replaced.
-        kind: The format.
-        hardware: The machine; may be left out if there is one only.
-        software: The software; may be left out if there is one only.
-        only: Values that fields of the specs must have.
-        allow_mixed: Whether measurements of different software may be mixed.
-
-    Returns:
-        What was written.
+    Machine and software may be left out if there is one only. `only` has values that
+    fields of the specs must have; `allow_mixed` is for measurements of different
+    software.
 
     Raises:
         UsageError: There is nothing, or several kinds of what is not mixed.
@@ -354,11 +346,8 @@ def _apart(
         if machine not in known
     }
     count = Counter([*wanted.values(), *(machine.name for machine in known)])
+    digests = {m: hashlib.sha256("\n".join(m).encode()).hexdigest() for m in wanted}
     return {
-        machine: name if count[name] == 1 else f"{name}-{_digest(machine)}"
+        machine: name if count[name] == 1 else f"{name}-{digests[machine][:6]}"
         for machine, name in wanted.items()
     }
-
-
-def _digest(machine: Machine) -> str:
-    return hashlib.sha256("\n".join(machine).encode()).hexdigest()[:6]

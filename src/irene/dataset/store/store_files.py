@@ -180,7 +180,6 @@ class Manifest:
     """The manifest of one store, as far as it was read.
 
     Attributes:
-        path: The file.
         entries: By id, in the order they were added.
         lost: Entries whose segment was quarantined, by id.
         machines: That measured, by the name of their hardware.
@@ -188,8 +187,8 @@ class Manifest:
         torn_bytes: Length of a last line that was cut off, bytes.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, files: StoreFiles) -> None:
+        self.files, self.path = files, files.manifest
         self._lock = threading.RLock()
         self._forget()
 

@@ -38,14 +38,10 @@ class Idle:
 
 
 class Bench:
-    """Runs functions in rounds under a sampler.
+    """Runs functions in rounds under a sampler that runs already.
 
-    Args:
-        sampler: Runs already.
-        protocol: How long and how often.
-        device: Where the work is done, as torch names it.
-        synchronise: Waits until the device has done all its work.
-        exclusive: Whether to keep other processes off the CPUs during rounds.
+    `synchronise` waits until the device has done all its work; if it is `exclusive`,
+    other processes are kept off the CPUs during rounds.
     """
 
     def __init__(

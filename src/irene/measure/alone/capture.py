@@ -103,19 +103,10 @@ def _describe_call(call: NodeCall) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class DistinctNode:
-    """Nodes that are the same run, of which one is measured.
+    """Nodes that are the same run, of which the first one is measured.
 
-    Attributes:
-        key: Names the run.
-        rows: Rows of the tree that it stands for, the first one first.
-        path: Dotted path of the first, "" for the model.
-        kind: `model`, `module` or `ml`.
-        op: Class or function.
-        shapes: Shapes of its input tensors.
-        flops: Floating-point operations of one run.
-        moved_bytes: Bytes read and written by one run.
-        math_ops: Math ops below it.
-        call: Runs it alone; None where nothing could be captured.
+    `rows` are those of the tree that it stands for, `math_ops` those below it; costs
+    are of one run. Without a call nothing could be captured.
     """
 
     key: str
@@ -323,7 +314,11 @@ class NodeCall:
         copies = tensors_in((*args, *kwargs.values()))
         before = [(tensor._version, tensor.shape) for tensor in copies]
         run = self._runner(args, kwargs)
-        _try(run)
+        try:
+            run()
+        except Exception as error:
+            text = " ".join(str(error).split())[:200]
+            raise CannotRunError(f"{type(error).__name__}: {text}") from error
         after = [(tensor._version, tensor.shape) for tensor in copies]
         if [shape for _, shape in after] != [shape for _, shape in before]:
             raise CannotRunError("it changes the shape of its own inputs")
@@ -342,14 +337,6 @@ class NodeCall:
             return call()
 
         return run
-
-
-def _try(run: Callable[[], Any]) -> None:
-    try:
-        run()
-    except Exception as error:
-        text = " ".join(str(error).split())[:200]
-        raise CannotRunError(f"{type(error).__name__}: {text}") from error
 
 
 def _private(value: Any, depth: int = DEEPEST_STATE) -> Any:

@@ -34,16 +34,9 @@ def journal_path(header: Mapping[str, Any], spec_digest: str) -> Path:
 class Journal:
     """Appends results to a file; opened with `with`.
 
-    Args:
-        path: The file; made with its folder if need be.
-        header: What is measured, where and how.
-        fresh: Whether to forget what is in the file.
-        read: Reads a line again, where others than nodes are kept.
-
-    Attributes:
-        path: The file.
-        results: Nodes that were in the file, by key; those whose energy is not known
-            are left out, to be run again.
+    The header says what is measured, where and how; `read` reads a line again, where
+    others than nodes are kept. `results` are those of the file, by key, without those
+    whose energy is not known: these are run again.
     """
 
     def __init__(
@@ -121,6 +114,10 @@ class Journal:
             return
         if result.energy_known or result.problem:
             self.results[result.key] = result
+
+    def known(self, key: str) -> Any:
+        """What was measured before under a key; None if nothing was."""
+        return self.results.get(key)
 
     def append(self, result: Any) -> None:
         """Put a finished node, or whatever `read` reads, on disk."""

@@ -135,8 +135,8 @@ def measure_nodes(
     listener: Listener | None = None,
 ) -> dict[str, NodeResult]:
     """Run every distinct node that the journal does not have yet; results by key."""
-    known = journal.results if journal else {}
-    results = {node.key: known[node.key] for node in nodes if node.key in known}
+    before = {node.key: journal.known(node.key) for node in nodes} if journal else {}
+    results = {key: result for key, result in before.items() if result is not None}
     clock = _TimeLeft(plan, [node.key in results for node in nodes])
     with _steady():
         for place, node in enumerate(nodes):
@@ -301,13 +301,18 @@ def _notes(
     nodes: Sequence[DistinctNode], results: Mapping[str, NodeResult], bench: Bench
 ) -> list[str]:
     told = [results[node.key] for node in nodes]
-    return [
+    notes = [
         "energy is gross, idle power included; net_energy_mean is without it",
         *bench.readings.notes,
         *_unknown(told),
         *_flagged(told),
-        *_unsteady(bench),
     ]
+    if bench.idle.spread > UNSTEADY:
+        notes.append(
+            f"warning: idle power was not steady (±{bench.idle.spread:.0%}): was the "
+            "machine doing something else?"
+        )
+    return notes
 
 
 def _unknown(results: Sequence[NodeResult]) -> list[str]:
@@ -341,15 +346,6 @@ def _flagged(results: Sequence[NodeResult]) -> list[str]:
     if again:
         notes.append(f"{again} disturbed rounds were repeated")
     return notes
-
-
-def _unsteady(bench: Bench) -> list[str]:
-    if not bench.idle.spread > UNSTEADY:
-        return []
-    return [
-        f"warning: idle power was not steady (±{bench.idle.spread:.0%}): was the "
-        "machine doing something else?"
-    ]
 
 
 def _named(labels: Sequence[str]) -> str:

@@ -1,14 +1,6 @@
 """Rounds of a node: what disturbed them, which count, and the figures from these.
 
-| flag | what happened |
-|---|---|
-| `lost` | a meter gave nothing for part of the round: its energy is not known |
-| `busy` | other processes used more than a tenth of the machine |
-| `throttled` | the clock was more than a tenth below that of the other rounds |
-| `hot` | power just before the round was more than a tenth above standby |
-| `drifting` | latency or power is more than 5 % off the median of the rounds |
-
-A flagged round is repeated, as often as the protocol allows.
+A round with a flag is repeated, as often as the protocol allows.
 """
 
 from __future__ import annotations
@@ -42,28 +34,23 @@ FLAGS = {
     "hot": "the machine had not cooled down to standby power",
     "drifting": "latency or power drifted by more than 5 %",
 }
-"""What each flag says, in words."""
+"""What each flag says, in words; of a lost meter the energy is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round(Saved):
-    """One round of a node; energies are of one run of it.
+    """One round of a node; energies are of one run of it, NaN where nothing is known.
 
     Attributes:
         repeats: Runs in this round.
-        duration_s: Length of the round, s.
         latency_s: Time of a run, s: mean over the faster half of the round's pieces.
             What disturbs a run makes it longer, never shorter.
         mean_s: Mean time of a run over the whole round, s.
-        energy_j: Energy of a run, J: mean power times latency. NaN where a meter was
-            lost.
-        half_width_j: Half the 90 % interval of the meters, J.
-        gpu_energy_j: Energy of the GPU alone, J; NaN if it has no meter.
+        energy_j: Energy of a run, J: mean power times latency.
         power_step: Steps of the meters as a part of the round's power.
-        before_w: Power just before the round, W; NaN if it was not looked at.
+        before_w: Power just before the round, W.
         standby_w: Power of the machine doing nothing, W.
-        others: Load of other processes, % of the machine; NaN if unknown.
-        clock_mhz: Mean clock of the device, MHz; NaN if unknown.
+        others: Load of other processes, % of the machine.
         features: Mean load, memory and clocks, by their names in the paper.
     """
 
@@ -153,15 +140,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class NodeResult(Saved):
-    """What was measured of a distinct node.
+    """What was measured of a distinct node, and when, or the problem that there was.
 
-    Attributes:
-        key: Names the node.
-        label: Path and class of its first occurrence, for people.
-        rounds: All rounds that were run, in order.
-        wanted: How many of them may count.
-        problem: Why there are none, in words; "" if there are.
-        date: When it was measured, UTC.
+    The label is path and class of its first occurrence; `wanted` rounds of all may
+    count.
     """
 
     key: str

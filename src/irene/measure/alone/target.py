@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -103,14 +103,10 @@ def named_target(
 def own_target(
     model: nn.Module, inputs: Any, run: RunOptions, device: str, limits: Limits
 ) -> Target:
-    """A model that is there already, with its own weights.
+    """A model that is there already, with its own weights, where things can be run.
 
-    Args:
-        model: On a device that runs things.
-        inputs: Its inputs; a transformers model may do without.
-        run: Fields of the spec.
-        device: Must be where the model is; `auto` for that.
-        limits: What is refused.
+    A transformers model may do without inputs. `device` must be where the model is, or
+    `auto`.
     """
     spec = spec_of_module(model, inputs, run)
     _check_run(spec, limits)
@@ -277,14 +273,8 @@ def _real_time() -> Iterator[None]:
         yield
     finally:
         for thread in changed:
-            _back_to_normal(thread)
-
-
-def _back_to_normal(thread: int) -> None:
-    try:
-        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
-    except ProcessLookupError:  # it has ended meanwhile
-        return
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _threads() -> list[int]:

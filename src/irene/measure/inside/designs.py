@@ -30,16 +30,9 @@ BF16 = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A matrix product with a weight.
+    """A matrix product with a weight; between two uses of this `pool_mib` MiB are read.
 
-    Attributes:
-        m: Rows of the input.
-        n: Outputs.
-        k: Inputs.
-        inputs_first: Whether the weight is stored inputs first (`Conv1D`).
-        bias: Whether a bias is added.
-        pool_mib: How much is read between two uses of the weight, MiB.
-        dtype: `fp32` or `bf16`.
+    `inputs_first` is how `Conv1D` stores it.
     """
 
     m: int

@@ -60,7 +60,6 @@ class _Caught(Run):
     __slots__ = ()
 
     def recorded(self) -> Any:
-        """Call the model as it is."""
         return self.call(self.kwargs)
 
 

@@ -9,20 +9,11 @@ from irene.saved import Saved
 
 
 class OpTime(NamedTuple):
-    """An op that was timed inside a model, or a product.
+    """An op that was timed inside a model, or a product, and how often it ran.
 
-    Attributes:
-        op: As the tree names it.
-        primitive: The primitive that it is part of.
-        inputs: Shapes.
-        outputs: Shapes.
-        dtype: Of the first output.
-        flops: Its FLOPs.
-        moved: Bytes that it reads and writes.
-        times: How often it ran.
-        hot_s: Its time where the model runs again at once, s; 0 where not measured.
-        cold_s: Its time where the caches hold nothing of the model, s; likewise.
-        pool_mib: What was read between two uses of its weight, beside the model, MiB.
+    Its time is hot where the model runs again at once, cold where the caches hold
+    nothing of it, 0 where not measured. `pool_mib` was read between two uses of its
+    weight, beside the model, MiB.
     """
 
     op: str
@@ -39,13 +30,9 @@ class OpTime(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A module of a block.
+    """A module of a block: places of its ops, how often each runs, and their time.
 
-    Attributes:
-        name: Its class.
-        ops: Place in the ops of the block, and how often it runs there.
-        calls: Math ops and modules in it.
-        hot_s: Its ops together, s.
+    `calls` are math ops and modules in it.
     """
 
     name: str
@@ -55,13 +42,10 @@ class Part(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A block as a whole.
+    """A block as a whole: math ops and modules in it, time and energy of a run.
 
-    Attributes:
-        calls: Math ops and modules in it.
-        seconds: Time of a run, s.
-        spread: Largest minus smallest time of its rounds, as a part of it.
-        energy_j: Energy of a run, J; 0 where a meter was lost.
+    `spread` is of its rounds, a part of the time; the energy is 0 where a meter was
+    lost.
     """
 
     calls: tuple[int, int]
@@ -72,21 +56,10 @@ class Whole(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measured(Saved):
-    """What was seen of one item.
+    """What was seen of one item: distinct ops, the block as a whole, its modules.
 
-    Attributes:
-        key: Of the item.
-        kind: Of the item.
-        family: Of a block.
-        ops: Distinct ops.
-        whole: The block; None for products.
-        parts: Modules of the block.
-        flags: What disturbed it, as `measure.alone.rounds` names it.
-        others: Load of other processes meanwhile, % of the machine.
-        reference_s: Time of the same small product, s: how fast the machine was.
-        seconds: How long all of it took, s.
-        problem: Why it could not be run, "" if it could.
-        date: When.
+    `flags` say what disturbed it, `others` is the load of others, % of the machine, and
+    `reference_s` the time of the same small product, always: how fast the machine was.
     """
 
     key: str

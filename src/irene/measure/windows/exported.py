@@ -35,15 +35,7 @@ Sampling = Sampler | SamplerProcess
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that is shown to others.
-
-    Attributes:
-        name: As OpenTelemetry has it, `hw.energy`.
-        unit: One of `UNITS`.
-        value: NaN where it is not known.
-        labels: What tells it from others of its name.
-        grows: Whether it only grows.
-    """
+    """A number that others are shown, as OpenTelemetry names it; NaN is not known."""
 
     name: str
     unit: str
@@ -108,18 +100,14 @@ def _figures(
     name: str, pairs: Sequence[Pair], labels: Mapping[str, str]
 ) -> list[Figure]:
     energy_j = math.fsum(whole.integral for whole, _ in pairs)
-    error_j = math.fsum(_error_j(whole) for whole, _ in pairs)
+    # Half the 90 % interval; nothing yet where nothing is known yet.
+    error_j = math.fsum(whole.half_width_j for whole, _ in pairs if whole.known_s > 0)
     power_w = sum(recent.mean for _, recent in pairs)
     return [
         Figure(f"{name}.energy", "J", energy_j, labels, grows=True),
         Figure(f"{name}.energy.error", "J", error_j, labels),
         Figure(f"{name}.power", "W", power_w, labels),
     ]
-
-
-def _error_j(window: Window) -> float:
-    """Half the 90 % interval, J; nothing yet where nothing is known yet."""
-    return window.half_width_j if window.known_s > 0 else 0.0
 
 
 def _status(window: Window) -> Figure:
@@ -183,13 +171,10 @@ class _Collector:
 def to_otlp(
     figures: Figures, reader: Any | str, every_s: float = 5.0
 ) -> Iterator[None]:
-    """Send to an OpenTelemetry collector, again and again and at the end.
+    """Send to an OpenTelemetry collector, every so often and at the end.
 
-    Args:
-        figures: What is sent.
-        reader: Address of the collector (`http://localhost:4318/v1/metrics`), or a
-            reader of the SDK.
-        every_s: Time between two messages, s.
+    It is told by its address, `http://localhost:4318/v1/metrics`, or by a reader of the
+    SDK.
     """
     metrics = _library("opentelemetry.sdk.metrics", "otel")
     if isinstance(reader, str):

@@ -30,12 +30,9 @@ class Monitored:
     Attributes:
         command: The program and its arguments; empty if the machine was watched.
         exit_code: Of the program, 128 + n for signal n; 0 without one.
-        begin_ns: When it began, on the monotonic clock.
-        end_ns: When it ended.
         cpu_s: CPU time of the program and those it waited for, s; NaN without one.
         recording: All samples, as far as the disk had room for them.
         counts: Samples taken, begun late and missed, as far as known.
-        problems: What went wrong with meters, in words.
         added_up: What every channel gave, as the sampler added it up itself: it needs
             no file. Empty if the sampler died; the recording has to do then.
     """

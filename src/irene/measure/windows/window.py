@@ -141,7 +141,7 @@ class EnergyWindow:
         self.duration_s = (end.time_ns - begin.time_ns) * 1e-9
         self.channels = MappingProxyType({w.channel.name: w for w in between})
         self.energy, notes = window_energy(between)
-        lost = () if self.energy else sampler.problems
+        lost = () if self.energy else tuple(sampler.problems)
         self.notes = (*self._warnings, *notes, *lost)
 
     def _synchronise(self) -> None:

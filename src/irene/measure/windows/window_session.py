@@ -52,14 +52,8 @@ class WindowSession:
     """Samples meters while windows are open; `with session:` samples all the time.
 
     One session may be used by many threads. Sampling begins with the first window and
-    ends a moment after the last one.
-
-    Args:
-        meters: Names (`rapl`, `nvml`, …; see `irene doctor`) or open meters, which the
-            session closes; None for the best of this machine.
-        period_s: Time between two samples, s. Windows do not depend on it: a sample of
-            their own is taken at both ends.
-        path: File to stream the samples to; None for none.
+    ends a moment after the last one. Open meters that it is given are closed with it.
+    Windows do not depend on the period: a sample of their own is taken at both ends.
     """
 
     def __init__(
@@ -154,7 +148,7 @@ class WindowSession:
     def problems(self) -> tuple[str, ...]:
         """What went wrong with the meters since sampling began, in words."""
         with self._lock:
-            return self._sampler.problems if self._sampler else ()
+            return tuple(self._sampler.problems) if self._sampler else ()
 
     def __enter__(self) -> Self:
         """Sample from now on; `irene.window` uses this session inside the block."""

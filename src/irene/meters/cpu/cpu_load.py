@@ -86,7 +86,6 @@ class CpuLoad:
         return self._last_percent
 
     def _ticks(self) -> tuple[int, int]:
-        """Busy ticks and all ticks."""
         try:
             line = self._file.read(MOST_BYTES).partition(b"\n")[0].split()
             counts = [int(word) for word in line[1:9]]
@@ -154,17 +153,14 @@ class ProcessLoad:
         for pid, file in list(self._files.items()):
             fields = _fields(file)
             if fields is None:
-                self._drop(pid)
+                if pid == self._pid:
+                    raise SensorLostError(f"process {pid} has ended")
+                # What it used is in its parent's cutime from now on.
+                self._files.pop(pid).close()
                 continue
             ticks += sum(map(int, fields[TIMES]))
             pages += int(fields[PAGES])
         return ticks, float(pages * PAGE_BYTES)
-
-    def _drop(self, pid: int) -> None:
-        if pid == self._pid:
-            raise SensorLostError(f"process {pid} has ended")
-        # What it used is in its parent's cutime from now on.
-        self._files.pop(pid).close()
 
     def _walk(self) -> None:
         """Find new descendants; they count from now on."""
@@ -200,7 +196,6 @@ def _fields(file: KeptFile) -> list[bytes] | None:
 
 
 def _parents(root: Path) -> Iterator[tuple[int, int]]:
-    """Every process and its parent."""
     with os.scandir(root) as entries:
         pids = [entry.name for entry in entries if entry.name.isdigit()]
     for pid in pids:

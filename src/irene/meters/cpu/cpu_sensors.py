@@ -15,10 +15,12 @@ ten times a second at most; in between, a reading gives the last value.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -43,52 +45,44 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+@dataclass(eq=False)
 class Sensors:
     """Files of the kernel that tell one value together; false where there is none.
 
-    Args:
-        files: What tells it; closed with this.
-        values: What one of them says; one that fails says nothing.
-        combine: Makes one value of all that they say.
-        period_s: How often they are read at most, s.
-        clock: Tells the time, s.
-        note: Where the value is from, in words.
+    `values` reads one of them, which says nothing if that fails; `combine` makes one of
+    all. They are read once in `period_s` at most, and closed with this.
     """
 
-    def __init__(
-        self,
-        files: Sequence[KeptFile],
-        values: Callable[[KeptFile], Iterable[float]],
-        combine: Callable[[Sequence[float]], float] = _mean,
-        period_s: float = SLOW_S,
-        clock: Callable[[], float] = time.monotonic,
-        note: str = "",
-    ) -> None:
-        self._files, self._values, self._combine = files, values, combine
-        self.period_s, self._clock, self.note = period_s, clock, note
-        self._last, self._next_s = NO_VALUE, -float("inf")
+    files: Sequence[KeptFile]
+    values: Callable[[KeptFile], Iterable[float]]
+    combine: Callable[[Sequence[float]], float] = _mean
+    period_s: float = SLOW_S
+    clock: Callable[[], float] = time.monotonic
+    note: str = ""
+    _last: float = field(default=NO_VALUE, init=False)
+    _next_s: float = field(default=-math.inf, init=False)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self.files)
 
     def value(self) -> float:
         """Now, or up to a period ago; `NO_VALUE` where nothing can be read."""
-        now_s = self._clock()
+        now_s = self.clock()
         if now_s >= self._next_s:
             told = list(self._told())
-            self._last = self._combine(told) if told else NO_VALUE
+            self._last = self.combine(told) if told else NO_VALUE
             self._next_s = now_s + self.period_s
         return self._last
 
     def _told(self) -> Iterator[float]:
-        for file in self._files:
+        for file in self.files:
             # A CPU may be offline, or say `<unknown>`.
             with suppress(OSError, ValueError, LookupError, ZeroDivisionError):
-                yield from self._values(file)
+                yield from self.values(file)
 
     def close(self) -> None:
         """Let go of the files; closing twice is fine."""
-        for file in self._files:
+        for file in self.files:
             file.close()
 
 

@@ -21,7 +21,6 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -152,17 +151,6 @@ Or for everybody, until the next boot: sudo sysctl kernel.perf_event_paranoid=0 
 In a container: docker run --cap-add PERFMON, on a machine that allows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One counter of the PMU, on a CPU of its package; a step is worth so many J."""
-
-    zone: Zone
-    pmu: int
-    config: int
-    cpu: int
-    joules_per_step: float
-
-
 def event_count(fd: int) -> int:
     """The count of an event; the kernel refuses `pread` here."""
     count = os.read(fd, 8)
@@ -198,22 +186,11 @@ def open_perf(
     open_event: OpenEvent = open_event,
 ) -> SensorMeter:
     """Open all energy events that the kernel lets us have."""
-    counters = [
-        ZoneCounter(
-            each.zone,
-            each.zone.path.name,
-            partial(open_event, each.pmu, each.config, each.cpu),
-            event_count,
-            each.joules_per_step,
-            COUNT_STEPS,
-        )
-        for each in find_events(roots.sysfs)
-    ]
     # A capability must be given to the program itself: no link, no environment.
     python = Path(sys.executable or "python3").resolve()
     return open_zones(
         "perf",
-        counters,
+        find_events(roots.sysfs, open_event),
         clock,
         called="events",
         missing=(f"no energy events in {_pmu_folder(roots.sysfs)}", NO_PMU),
@@ -226,7 +203,7 @@ def _pmu_folder(root: Path) -> Path:
     return root / "bus" / "event_source" / "devices" / "power"
 
 
-def find_events(root: Path) -> list[Event]:
+def find_events(root: Path, open_event: OpenEvent) -> list[ZoneCounter]:
     """Every energy event of every package, whether we may have it or not."""
     folder = _pmu_folder(root)
     try:
@@ -234,7 +211,7 @@ def find_events(root: Path) -> list[Event]:
         packages = _packages(root, _cpus(text_in(folder / "cpumask")))
     except ValueError:
         return []
-    events = []
+    events: list[ZoneCounter] = []
     for cpu, package in packages.items():
         for file, kind in KINDS.items():
             path = folder / "events" / file
@@ -245,7 +222,9 @@ def find_events(root: Path) -> list[Event]:
             except ValueError:
                 continue
             if scale > 0:
-                events.append(Event(Zone(path, name), pmu, config, cpu, scale))
+                start = partial(open_event, pmu, config, cpu)
+                how = (event_count, scale, COUNT_STEPS)
+                events.append(ZoneCounter(Zone(path, name), file, start, *how))
     return events
 
 

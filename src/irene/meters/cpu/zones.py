@@ -37,15 +37,7 @@ RESOLUTION_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What is true of all zones of one kind.
-
-    Attributes:
-        covers: What its energy covers.
-        counted: Whether it is part of the total.
-        most_w: Power that no such zone reaches, W.
-        relative_error: Half the width of the 90 % interval as a share of the value.
-        device: Device as torch names it.
-    """
+    """What is true of all zones of one kind; none reaches `most_w`."""
 
     covers: str
     counted: bool
@@ -78,12 +70,10 @@ OTHER = Domain("cpu-other", False, 20_000.0, 0.20)
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """One counter.
+    """One counter, as `package-0:dram`.
 
-    Attributes:
-        path: Its folder or event file; the last part names it where two are the same.
-        name: `package-0`, `package-0:dram`, `psys`.
-        range_known: Whether it is known where the counter wraps.
+    Of two of one name the last part of the path, a folder or event file, tells them
+    apart. `range_known` is whether it is known where the counter wraps.
     """
 
     path: Path
@@ -159,17 +149,11 @@ def _missing(
 
 @dataclass(frozen=True, slots=True)
 class ZoneCounter:
-    """How a zone is read.
+    """How a zone is read, and what to call it where it cannot be.
 
-    Attributes:
-        zone: Which.
-        label: What to call it where it cannot be read.
-        open: Gives a file descriptor; OSError where it refuses.
-        fetch: Reads the count of a descriptor; OSError where it is gone, ValueError
-            where it says something that is no count.
-        joules_per_step: What one count is worth, J.
-        modulus: Counts after which it is at zero again; None if that is not known.
-        unknown_range_j: Energy after which one of unknown modulus may have wrapped, J.
+    `open` gives a descriptor, or OSError; `fetch` its count, OSError where that is
+    gone, and ValueError where it is no count. At `modulus` it is at zero again; where
+    that is not known (None), it may be so after `unknown_range_j`.
     """
 
     zone: Zone
@@ -228,16 +212,10 @@ def open_zones(
     refused: str,
     denied_remedy: str,
 ) -> SensorMeter:
-    """A meter of all counters that can be opened.
+    """A meter of all counters that can be opened, of those that there are.
 
-    Args:
-        name: Of the meter.
-        zones: All there are, whether they can be read or not.
-        clock: What tells how long ago the last reading was, ns.
-        called: What its counters are called.
-        missing: What to say where there are none, and what would help.
-        refused: What to say where none can be read; the reasons follow.
-        denied_remedy: What would help where we may not.
+    Errors say what is `missing` where there are none, with what would help, that they
+    are `refused` where none can be read, and what helps where we may not.
     """
     opened, problems, failed, denied = [], [], [], False
     for each in zones:

@@ -52,13 +52,14 @@ class NvmlMeter(SensorMeter):
         self._nvml = nvml
         self._lost_errors = tuple(getattr(nvml, f"NVMLError_{name}") for name in LOST)
         self.cost_s: dict[str, float] = {}
-        gpus, unreachable = _reachable(nvml)
-        self.left_out = {name: str(error) for name, error in unreachable.items()}
-        visible = visible_gpus(gpus, environment, self._board_of)
-        sensors = [s for seen in visible if (s := self._sensor(seen)) is not None]
+        self._wanted = environment.get("CUDA_VISIBLE_DEVICES")
+        self._gpus, self._unreachable = _reachable(nvml)
+        self.left_out = dict(self._unreachable)
+        self._visible = visible_gpus(self._gpus, environment, self._board_of)
+        sensors = [s for seen in self._visible if (s := self._sensor(seen)) is not None]
         channels = [channel for sensor in sensors for channel in sensor.channels]
-        self._explain_hidden(gpus, visible, environment, channels)
-        missing = self._missing(channels, visible, unreachable, environment)
+        self._explain_hidden(channels)
+        missing = self._missing(channels)
         let_go = partial(_shut_down, nvml)
         super().__init__("nvml", sensors, missing, let_go=let_go)
 
@@ -82,45 +83,32 @@ class NvmlMeter(SensorMeter):
                 values += [NO_VALUE] * len(query.channels)
         return values
 
-    def _missing(
-        self,
-        channels: Sequence[Channel],
-        visible: tuple[VisibleGpu, ...],
-        unreachable: Mapping[str, Exception],
-        environment: Mapping[str, str],
-    ) -> list[Channel]:
+    def _missing(self, channels: Sequence[Channel]) -> list[Channel]:
         """What belongs in the total and tells no energy."""
         told = {c.name.rpartition(":")[0] for c in channels if c.in_total}
-        silent = [f"nvml:{seen.gpu.index}" for seen in visible]
+        silent = [f"nvml:{seen.gpu.index}" for seen in self._visible]
         reasons = {
             name: self.left_out.get(f"{name}:energy", "no energy, no power")
             for name in silent
             if name not in told
         }
-        wanted = environment.get("CUDA_VISIBLE_DEVICES")
-        if wanted is None or len(visible) < len(wanted.split(",")):
-            reasons |= {name: str(error) for name, error in unreachable.items()}
+        if self._wanted is None or len(self._visible) < len(self._wanted.split(",")):
+            reasons |= self._unreachable
         return [
             Channel(f"{name}:energy", "energy_j", BOARD, counted=False, missing=reason)
             for name, reason in reasons.items()
         ]
 
-    def _explain_hidden(
-        self,
-        gpus: tuple[Gpu, ...],
-        visible: tuple[VisibleGpu, ...],
-        environment: Mapping[str, str],
-        channels: Sequence[Channel],
-    ) -> None:
-        shown = {seen.gpu.index for seen in visible}
-        reason = f"CUDA_VISIBLE_DEVICES={environment.get('CUDA_VISIBLE_DEVICES')!r}"
-        hidden = [gpu for gpu in gpus if gpu.index not in shown]
+    def _explain_hidden(self, channels: Sequence[Channel]) -> None:
+        shown = {seen.gpu.index for seen in self._visible}
+        reason = f"CUDA_VISIBLE_DEVICES={self._wanted!r}"
+        hidden = [gpu for gpu in self._gpus if gpu.index not in shown]
         self.left_out |= {f"nvml:{gpu.index}": f"hidden by {reason}" for gpu in hidden}
-        if not gpus:
+        if not self._gpus:
             raise MeterError("NVML answers, but there is no NVIDIA GPU")
-        if not visible:
+        if not self._visible:
             raise MeterError(
-                f"{reason} hides all {len(gpus)} NVIDIA GPUs",
+                f"{reason} hides all {len(self._gpus)} NVIDIA GPUs",
                 "unset it, or name a GPU that is there",
             )
         if not any(channel.is_energy for channel in channels):
@@ -168,23 +156,25 @@ def _shut_down(nvml: Any) -> None:
         nvml.nvmlShutdown()
 
 
-def _reachable(nvml: Any) -> tuple[tuple[Gpu, ...], dict[str, Exception]]:
-    """GPUs that can be reached, and why others cannot.
+def _reachable(nvml: Any) -> tuple[tuple[Gpu, ...], dict[str, str]]:
+    """GPUs that can be reached, and why others cannot, in words.
 
     CUDA does not see those others either: they do not count in its numbers.
     """
     found: list[Gpu] = []
-    unreachable: dict[str, Exception] = {}
+    unreachable: dict[str, str] = {}
+    problem: Exception | None = None
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             uuid, model = nvml.nvmlDeviceGetUUID(handle), nvml.nvmlDeviceGetName(handle)
         except nvml.NVMLError as error:
-            unreachable[f"nvml:{index}"] = error
+            problem = problem or error
+            unreachable[f"nvml:{index}"] = str(error)
             continue
         found.append(Gpu(index, str(uuid), _bus_id(nvml, handle), str(model)))
-    if unreachable and not found:
-        raise next(iter(unreachable.values()))
+    if problem and not found:
+        raise problem
     return tuple(found), unreachable
 
 

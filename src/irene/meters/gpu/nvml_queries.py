@@ -51,13 +51,8 @@ def visible_gpus(
     those that `CUDA_VISIBLE_DEVICES` lets through, numbered anew. The rules are those
     of the CUDA programming guide ("CUDA environment variables"), and for what it leaves
     open those that torch follows: a list ends at the first entry that names no GPU, and
-    one that repeats a GPU shows none.
-
-    Args:
-        gpus: All GPUs of the machine.
-        environment: Environment variables of the program.
-        board_of: UUID of the board that a `MIG-…` instance is part of, None if there
-            is no such instance.
+    one that repeats a GPU shows none. `board_of` gives the UUID of the board that a
+    `MIG-…` instance is part of, None if there is no such instance.
     """
     ordered = sorted(gpus, key=lambda gpu: gpu.bus_id)
     wanted = environment.get("CUDA_VISIBLE_DEVICES")
@@ -190,7 +185,9 @@ class GpuQueries:
             [one(counter, "TotalEnergyConsumption", GrowingCounter(1e-3).joules)],
             [
                 Sensor((instant,), self._instant_w),
-                one(board("power", "power_w", over), "PowerUsage", _watts),
+                one(
+                    board("power", "power_w", over), "PowerUsage", lambda mw: mw * 1e-3
+                ),
             ],
             [Sensor((busy, moving), self._utilisation)],
             [Sensor((in_use, gauge("memory_used", "bytes")), self._memory)],

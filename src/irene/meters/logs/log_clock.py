@@ -154,11 +154,9 @@ def _matches(edges: Any, distances: Any, tolerance_ns: float) -> list[list[int]]
 
 
 def from_local_ns(local_ns: Any, zone: str) -> Any:
-    """Times since 1970 in UTC, ns, of times that were written as on a clock there.
+    """Times since 1970, ns, of what clocks of a zone showed, given as if it were UTC.
 
-    Args:
-        local_ns: The times, read as if they were UTC, ns.
-        zone: `Europe/Berlin`, `+01:00`, `UTC`.
+    A zone is `Europe/Berlin`, `+01:00` or `UTC`.
 
     Raises:
         UsageError: There is no such zone, a time is in the hour that a clock leaves

@@ -1,15 +1,4 @@
-"""Formats of programs that log power: one table, one small reader each.
-
-| format | told by |
-|---|---|
-| `nvidia-smi dmon -o DT` | names behind `#`, with `pwr` |
-| `dcgmi dmon` behind `ts` | `#Entity` with `POWER` or `TOTEC` |
-| `perf stat -I` | unit `Joules` behind a count |
-| Prometheus, DCGM, Kepler | JSON with `data.result` |
-| Grafana | JSON with `frames`; CSV with labels above its columns |
-| Scaphandre | JSON with `host.consumption` |
-| CodeCarbon | CSV with `run_id`, `duration` and `cpu_energy` |
-| Zeus | windows: CSV with `start_time,window_name,elapsed_time` |
+"""Formats of programs that log power: one table, `FORMATS`, one small reader each.
 
 Whatever is none of them is a table of time and watts or joules: see `log_lines`.
 """

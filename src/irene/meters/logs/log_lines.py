@@ -117,17 +117,9 @@ class PowerLog:
 class Layout:
     """Where time and power stand in a line.
 
-    Attributes:
-        separator: What parts the columns; None is any blank.
-        time: Column of the time.
-        power: Columns that are multiplied to give the power, or one of energy.
-        power_scale: W per unit of it, or J.
-        time_scale: ns per unit of a time that is a number; 0 to tell by its size.
-        header: Whether the first line holds names.
-        decimal_comma: Whether numbers have a comma for a point.
-        is_counter: Whether it is energy that is counted.
-        device: Column that says which device a line is about; -1 for none.
-        name: What the column is called, where there are several.
+    Columns of power are multiplied, or one is of energy; a scale is W or J per unit, ns
+    per unit of time, 0 to tell that by its size. A separator of None is any blank, a
+    column of the device of -1 none.
     """
 
     separator: str | None
@@ -235,11 +227,9 @@ def _columns(names: Names, wanted: Sequence[str]) -> list[int]:
 
 
 def clock_of(sample: str, scale: float = 0.0) -> Callable[[str], float]:
-    """The function that turns a time of a log into ns since 1970.
+    """The function that turns a time of a log, like this one, into ns since 1970.
 
-    Args:
-        sample: A time of the log; any date for one that writes dates.
-        scale: ns per unit of a time that is a number; 0 to tell by its size.
+    Numbers are units of so many ns, 0 to tell by their size.
     """
     try:
         value = abs(float(sample))

@@ -78,7 +78,8 @@ def read_power_logs(
         FormatError: It is empty, has no number or the wrong columns, or more than half
             of its lines are bad.
     """
-    text = _text(path)
+    with trying_to("read", path):
+        text = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
     try:
         columns = read_columns("\n".join(text))
     except ValueError as error:
@@ -91,11 +92,6 @@ def read_power_logs(
     reference = min(int(log.time_ns[0]) for log in logs)
     clock = ClockCorrection(offset_s, drift_ppm, reference)
     return tuple(log.on_clock(clock) for log in logs)
-
-
-def _text(path: Path) -> list[str]:
-    with trying_to("read", path):
-        return path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
 
 
 def _table(path: Path, text: list[str]) -> list[PowerLog]:
@@ -219,7 +215,11 @@ def _read(path: Path, text: list[str], first: int, layout: Layout) -> _Lines:
             continue
         lines.times.append(time_ns)
         lines.powers.append(power_w)
-    _refuse_mostly_bad(path, lines)
+    if len(lines.bad) > len(lines.times) > 0:
+        raise FormatError(
+            f"{path}:{lines.bad[0]}: {len(lines.bad)} of "
+            f"{len(lines.bad) + len(lines.times)} lines cannot be read, this one first"
+        )
     return lines
 
 
@@ -237,14 +237,6 @@ def _refuse_silent(path: Path, lines: _Lines, text: list[str]) -> NoReturn:
         where = f":{lines.bad[0]}"
         first = f": {text[lines.bad[0] - 1].strip()[:80]!r}; {WANTED}"
     raise FormatError(f"{path}{where}: no line with a time and a power in it{first}")
-
-
-def _refuse_mostly_bad(path: Path, lines: _Lines) -> None:
-    if len(lines.bad) > len(lines.times) > 0:
-        raise FormatError(
-            f"{path}:{lines.bad[0]}: {len(lines.bad)} of "
-            f"{len(lines.bad) + len(lines.times)} lines cannot be read, this one first"
-        )
 
 
 def _notes(lines: _Lines) -> list[str]:

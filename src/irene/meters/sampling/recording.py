@@ -151,7 +151,10 @@ def read_recording(path: Path) -> Recording:
     if not whole and lines:
         lines.pop()  # the line that its writer did not finish
     header = _header(lines, path)
-    channels = tuple(_channel(fields, path) for fields in header["channels"])
+    try:
+        channels = tuple(Channel(**fields) for fields in header["channels"])
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{path}, line 1: not a channel: {error}") from error
     events = [_event(line) for line in lines[2:] if line.startswith(b"#")]
     rows = [line for line in lines[2:] if not line.startswith(b"#")]
     thinned = [event for event in events if event.get("event") == THINNED]
@@ -207,13 +210,6 @@ def _header(lines: Sequence[bytes], path: Path) -> dict[str, Any]:
     return header
 
 
-def _channel(fields: Any, path: Path) -> Channel:
-    try:
-        return Channel(**fields)
-    except (TypeError, ValueError) as error:
-        raise FormatError(f"{path}, line 1: not a channel: {error}") from error
-
-
 def _event(line: bytes) -> dict[str, Any]:
     try:
         event = json.loads(line[1:])
@@ -224,18 +220,14 @@ def _event(line: bytes) -> dict[str, Any]:
 
 def _rows(rows: list[bytes], columns: int) -> tuple[Ints, Floats, int]:
     """Times and values of whole lines in order; how many lines were not usable."""
-    if not rows:
-        return np.zeros(0, np.int64), np.zeros((0, columns)), 0
     good = [row for row in rows if row.count(b",") == columns]
     try:
-        table = _parse(good, columns)
+        times, values = _parse(good, columns)
     except ValueError:
-        good = [row for row in good if _is_numbers(row)]
-        table = _parse(good, columns)
-    times, values = table
-    forward = np.concatenate(([True], np.diff(np.maximum.accumulate(times)) > 0))
-    lost = len(rows) - int(forward.sum())
-    return times[forward], values[forward], lost
+        times, values = _parse([row for row in good if _is_numbers(row)], columns)
+    forward = np.ones(len(times), np.bool_)
+    forward[1:] = np.diff(np.maximum.accumulate(times)) > 0
+    return times[forward], values[forward], len(rows) - int(forward.sum())
 
 
 def _parse(rows: list[bytes], columns: int) -> tuple[Ints, Floats]:

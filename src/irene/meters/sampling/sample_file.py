@@ -43,9 +43,8 @@ THINNED = "thinned"
 
 def recent_paths(path: Path) -> tuple[Path, Path]:
     """The files beside one of samples that hold the last ones."""
-    return path.with_name(f"{path.name}.recent-0"), path.with_name(
-        f"{path.name}.recent-1"
-    )
+    first, second = (path.with_name(f"{path.name}.recent-{n}") for n in (0, 1))
+    return first, second
 
 
 class SampleFile:
@@ -61,7 +60,8 @@ class SampleFile:
     ) -> None:
         self.path = path
         self.problem = ""
-        self._row = _row_format(channels)
+        digits = ["%.6f" if c.quantity == "energy_j" else "%.6g" for c in channels]
+        self._row = ",".join(["%d", *digits]) + "\n"
         self._whole_left = MOST_WHOLE
         self._coarse = _Coarse(channels)
         self._recent = _Recent(path)
@@ -203,8 +203,3 @@ def clock_pair() -> dict[str, int]:
     before = time.monotonic_ns()
     epoch_ns = time.time_ns()
     return {"time_ns": (before + time.monotonic_ns()) // 2, "epoch_ns": epoch_ns}
-
-
-def _row_format(channels: Sequence[Channel]) -> str:
-    formats = ["%.6f" if c.quantity == "energy_j" else "%.6g" for c in channels]
-    return ",".join(["%d", *formats]) + "\n"

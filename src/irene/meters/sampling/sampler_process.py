@@ -41,12 +41,8 @@ def open_sampler(
 ) -> Sampler | SamplerProcess:
     """A sampler, not started: a process of its own for names, a thread for open meters.
 
-    Args:
-        meters: Names of meters, or open ones.
-        period_s: Period of the samples, s.
-        path: File the samples are streamed to.
-        pid: Process whose load is watched; open meters know their own.
-        no_finer: Sample no oftener than named meters have something new.
+    `pid` is the process whose load is watched; open meters know their own. With
+    `no_finer` it samples no oftener than named meters have something new.
     """
     names = [meter for meter in meters if isinstance(meter, str)]
     opened = [meter for meter in meters if not isinstance(meter, str)]

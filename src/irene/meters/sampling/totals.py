@@ -26,12 +26,9 @@ SLACK_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Totals of every channel since the sampler began.
+    """Totals of every channel since the sampler began, by the monotonic clock.
 
-    Attributes:
-        time_ns: When the sample was taken, on the monotonic clock.
-        integral: J of energies; unit × s of gauges.
-        known_s: Seconds for which the channel is known.
+    Integrals are J of energies, unit × s of gauges, over the seconds that are known.
     """
 
     time_ns: int
@@ -41,13 +38,9 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one channel gave between two snapshots.
+    """What one channel gave between two snapshots, over the seconds that are known.
 
-    Attributes:
-        channel: Which.
-        duration_s: Length of the window.
-        known_s: Seconds of it for which the channel is known.
-        integral: J of an energy; unit × s of a gauge, over the known seconds.
+    The integral is J of an energy, unit × s of a gauge.
     """
 
     channel: Channel
@@ -95,15 +88,8 @@ class ChannelTotal:
     """Adds the samples of one channel up, one after the other.
 
     Time is counted in whole nanoseconds, so that the sum does not depend on its order.
-
-    Args:
-        channel: Which.
-        period_s: Period of the samples, s; 0 if unknown.
-
-    Attributes:
-        integral: J of an energy so far; unit × s of a gauge.
-        known_ns: Nanoseconds for which it is known.
-        still_ns: How long a counter has stood still, which is not known until it moves.
+    How long a counter has stood still (`still_ns`) is not known until it moves. A
+    period of 0 is unknown.
     """
 
     def __init__(self, channel: Channel, period_s: float) -> None:

@@ -21,7 +21,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from irene.errors import UsageError
@@ -118,15 +118,12 @@ def _power(watts: float) -> float:
 
 
 def checked_text(line: bytes, checksum: Checksum = "auto") -> str:
-    """A line as text, without its checksum once that is found right.
+    """A line without its end as text, without its checksum once that is found right.
 
     A line may end in `*` and a checksum in hexadecimal digits over what stands between
     an optional `$` and the `*`, as NMEA 0183 has it: `xor` of two digits, or `crc16` of
-    four (CRC-16/XMODEM).
-
-    Args:
-        line: The line without its end.
-        checksum: `auto` checks one that is there, by its length; the others insist.
+    four (CRC-16/XMODEM). `auto` checks one that is there, by its length; the others
+    insist.
 
     Raises:
         BadChecksumError: The checksum is wrong or missing.
@@ -181,14 +178,11 @@ class LineCounts:
     gap_s: float = 0.0
 
     def __str__(self) -> str:
-        words = (f"{value} {name.replace('_', ' ')}" for name, value in self._items())
-        return ", ".join(words)
-
-    def _items(self) -> Iterator[tuple[str, object]]:
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if value or name == "readings":
-                yield name, round(value, 3)
+        return ", ".join(
+            f"{round(value, 3)} {name.replace('_', ' ')}"
+            for name, value in asdict(self).items()
+            if value or name == "readings"
+        )
 
 
 class LineSplitter:
@@ -280,10 +274,9 @@ class LineIntegral:
 class LineReader:
     """Reads one meter's line in a thread, from the start until `close`.
 
-    Args:
-        connect: Opens the line: an object with `read(size)`, `in_waiting` and `close`,
-            as pyserial has it; `read` gives up after a while.
-        watts: Finds the power in a line, or raises `BadLineError`.
+    `connect` gives an object with `read(size)`, `in_waiting` and `close`, as pyserial
+    has it, whose `read` gives up after a while; `watts` the power in a line, or
+    `BadLineError`.
     """
 
     def __init__(

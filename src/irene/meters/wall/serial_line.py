@@ -7,6 +7,7 @@ power. Energy grows in steps, one for each line: see `resolution_s` of the chann
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ READ_TIMEOUT_S = 0.1
 ENOUGH_SPACINGS = 4
 PATIENCE_S = 15.0
 """How long the first readings may take, s: an emonPi as sold writes every 5 s."""
+REMEDIES = {
+    errno.ENOENT: "plug it in, and see what `ls /dev/serial/by-id` shows",
+    errno.EACCES: "sudo usermod -aG dialout $USER, and log in again",
+    errno.EBUSY: "another program has it open: `fuser` tells which",
+}
 CLAMP_ERROR_PERCENT = 3.0
 """Of the clamp that comes with an emonPi: the datasheet of YHDC's SCT-013 says ±3 %
 non-linearity. Nothing is known of other meters: give what their manuals say."""
@@ -133,19 +139,8 @@ def _first_line(serial: Any, source: SerialSource) -> Any:
     try:
         return _line(serial, source)
     except (OSError, ValueError) as error:
-        raise _no_device(source, error) from error
-
-
-def _no_device(source: SerialSource, error: Exception) -> MeterError:
-    number = getattr(error, "errno", None)
-    remedies = {
-        2: "plug it in, and see what `ls /dev/serial/by-id` shows",
-        13: "sudo usermod -aG dialout $USER, and log in again",
-        16: "another program has it open: `fuser` tells which",
-    }
-    return MeterError(
-        f"cannot open {source.port}: {error}", remedies.get(number or 0, "")
-    )
+        remedy = REMEDIES.get(getattr(error, "errno", None) or 0, "")
+        raise MeterError(f"cannot open {source.port}: {error}", remedy) from error
 
 
 def _nothing_heard(

@@ -12,9 +12,10 @@ from typing import Any
 from irene.account.studies.findings import Agreement, Study, Table, percent
 from irene.account.studies.profile import (
     Profile,
-    difference_matrix,
+    matrix,
+    median_difference,
     operation_label,
-    pearson_matrix,
+    pearson,
 )
 from irene.account.studies.run import OperationKey
 from irene.show.picture.axis import AxisSpec
@@ -247,11 +248,11 @@ def _matrices(
     names = [each.name for each in profiles]
     return {
         "difference": heat_matrix(
-            difference_matrix(tables), names, names,
+            matrix(median_difference, tables), names, names,
             f"{difference}, column against row", "%", "from", "to",
         ),
         "correlation": heat_matrix(
-            pearson_matrix(tables), names, names, correlation, "", "of", "with"
+            matrix(pearson, tables), names, names, correlation, "", "of", "with"
         ),
     }  # fmt: skip
 

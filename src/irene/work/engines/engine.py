@@ -52,11 +52,9 @@ POLL_S = 0.02
 
 
 class LocalEngine(Engine):
-    """Runs every task in a process of its own, in the order they come.
+    """Runs tasks in processes of their own, so many at a time, in the order they come.
 
-    Args:
-        jobs: How many run at a time. Tasks that measure must be alone on the machine:
-            more than one is for tasks that only compute.
+    Tasks that measure must be alone on the machine: more than one is for others.
     """
 
     name = "local"
@@ -106,7 +104,7 @@ class LocalEngine(Engine):
         """Outcomes of children that have ended, which are forgotten."""
         found: list[Outcome] = []
         for child in list(self._children):
-            if (outcome := child.poll()) is not None:
+            if (outcome := child.wait(0.0)) is not None:
                 found.append(outcome)
                 self._children.remove(child)
                 child.end(0.0)

@@ -48,26 +48,9 @@ ROW = struct.Struct("=9q6d")
 class Columns:
     """One row for each event that is kept.
 
-    Attributes:
-        kind: `OP`, `ANNOTATION`, `MODULE`, `RUNTIME`, `KERNEL`, `COPY` or `FILL`.
-        name: Index into `names`.
-        lane: Index into `lanes`: process and thread, or device and stream.
-        shape: Index into `shapes`.
-        external: `External id`, -1 for none.
-        correlation: `correlation`, -1 for none.
-        sequence: `Sequence number`, -1 for none.
-        forward_thread: `Fwd thread id`, 0 or -1 for none.
-        device: Number of the accelerator, -1 for none.
-        ts_us: Begin as in the file, µs.
-        duration_us: Length, µs.
-        threads: Threads of a kernel; NaN unknown.
-        blocks_per_sm: Blocks of a kernel per multiprocessor; NaN unknown.
-        bytes: Bytes of a copy; NaN unknown.
-        flops: FLOPs of an op; NaN unknown.
-        names: Distinct names.
-        lanes: Distinct lanes.
-        shapes: Distinct shapes of inputs, in words; "" where the trace has none.
-        skipped: Events without a usable time.
+    Of `names`, `lanes` (process and thread, or device and stream) and `shapes` of
+    inputs, in words, rows have the place. -1 is no number (of `forward_thread` also 0),
+    NaN not known. `skipped` events have no usable time.
     """
 
     kind: Ints

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 CALL = re.compile(r"(Stateful)?PartitionedCall(_\d+)?|__\w+|_\d+")
 """Scopes that calls of functions leave."""
@@ -67,15 +67,10 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where an op belongs.
+class Placed(NamedTuple):
+    """Layer and phase of an op; `follows` if it belongs to the backward op before it.
 
-    Attributes:
-        scope: Dotted path of its layer, "" for none.
-        phase: One of `PHASES`.
-        follows: Whether it belongs to the backward op before it: `AddN` sums the
-            gradients of a tensor that was used several times, and has no scope.
+    `AddN` sums the gradients of a tensor that was used several times, and has no scope.
     """
 
     scope: str

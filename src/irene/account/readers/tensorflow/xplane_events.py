@@ -90,7 +90,6 @@ class _TensorFlowNamer(Namer):
         self._place = cache(scopes.place)
 
     def host_op(self, op: Op, stats: StatsOf) -> Op | None:
-        """The op or mark with its module and phase, None if it is neither."""
         name = op.name
         if name in EXECUTORS:
             return replace(op, op=name, is_mark=True)
@@ -109,18 +108,9 @@ class _TensorFlowNamer(Namer):
         return None
 
     def _placed_op(self, op: Op, name: str, kind: str) -> Op:
-        """An op with what its name tells."""
-        found = self._place(name, kind)
-        return replace(
-            op,
-            op=_op(kind),
-            scope=found.scope,
-            phase=found.phase,
-            follows=found.follows,
-        )
+        return replace(op, op=_op(kind), **self._place(name, kind)._asdict())
 
     def instruction(self, op: Op, op_name: str, home: Program, label: str) -> Op:
-        """A compiled instruction with what its `op_name` tells."""
         return self._placed_op(op, op_name, op_name.rpartition("/")[2])
 
     def device_op(self, op: Op, stats: dict[str, Value]) -> Op:
@@ -200,11 +190,9 @@ class JaxName:
 
 
 def parse_op_name(op_name: str) -> JaxName:
-    """Take an `op_name` apart.
+    """Take apart `jit(step)/transpose(jvp(layer_0))/attention/dot_general`.
 
-    Args:
-        op_name: As `jit(step)/transpose(jvp(layer_0))/attention/dot_general`; of what
-            was fused, names behind each other with semicolons: the first counts.
+    What was fused has names behind each other with semicolons: the first counts.
     """
     parts = _split(op_name.partition(";")[0])
     op = parts.pop() if parts and not WRAPPED.match(parts[-1]) else ""
@@ -263,7 +251,6 @@ class _JaxNamer(Namer):
         self._parse, self._is_training = cache(parse_op_name), cache(_is_training)
 
     def host_op(self, op: Op, stats: StatsOf) -> Op | None:
-        """The op or mark with its module and phase, None if it is neither."""
         if op.name in EXECUTORS:
             return replace(op, op=op.name, is_mark=True)
         if op.name.startswith("end: ") or not stats.line.stats_at[stats.row]:
@@ -271,7 +258,6 @@ class _JaxNamer(Namer):
         return self.compiled(op, stats())
 
     def instruction(self, op: Op, op_name: str, home: Program, label: str) -> Op:
-        """A compiled instruction with what its `op_name` tells."""
         parsed = self._parse(op_name)
         phase = self._phase(parsed, home)
         if phase == "other":
