@@ -303,6 +303,8 @@ def _what_if(found: WhatIf, _: Any) -> Parts:
         ),
     }
     yield bold(f"{plain(found.model)} for {machine_words(found.hardware)}")
+    if found.spec is not None:
+        yield dim(f"as it is: {' · '.join(run_sizes(found.spec))}")
     notes = [note for row in (found.base, *found.rows) for note in row.notes]
     unfit, notes = unfit_lines(notes)
     yield from unfit

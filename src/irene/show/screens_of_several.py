@@ -255,7 +255,12 @@ def serving_screen(found: ServingPlan, _: Any) -> Parts:
         "W": lambda each: f"{each.watts:,.0f}",
         "memory": lambda each: f"{each.memory_share:.0%}",
     }
-    lengths = ", ".join(f"{k.removesuffix('_len')} {v}" for k, v in found.run.items())
+    chosen = found.run.get("chosen", ())
+    lengths = ", ".join(
+        f"{name.removesuffix('_len')} {value}{'*' * (name in chosen)}"
+        for name, value in found.run.items()
+        if name != "chosen"
+    ) + " (*=chosen)" * bool(chosen)
     on = ", ".join(map(machine_words, dict.fromkeys(each.on for each in front)))
     yield bold(f"{plain(found.model)} for {on}: {plain(lengths)}")
     yield listed(front, cells, bold=lambda each: each == found.best)
@@ -311,6 +316,12 @@ def curves_screen(found: Curves, _: Any) -> Parts:
     )
     machines = dict.fromkeys(machine_words(line.hardware) for line in found.lines)
     yield dim(f"for {', '.join(machines)}")
+    runs = {
+        each.name: " · ".join(run_sizes(each.run, found.over)) for each in found.lines
+    }
+    if len(set(runs.values())) > 1:
+        runs = {name: f"{plain(name)}: {run}" for name, run in runs.items()}
+    yield from map(dim, dict.fromkeys(runs.values()))
     yield from left_out_lines(found.left_out)
 
 

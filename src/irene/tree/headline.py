@@ -19,9 +19,15 @@ def model_name(tree: ModelTree) -> str:
     return tree.spec.model if tree.spec else tree.root.op
 
 
-def run_sizes(spec: RunSpec) -> list[str]:
-    """Sizes and settings of a run, a few words each; those nobody gave have a star."""
+def run_sizes(spec: RunSpec, without: str = "") -> list[str]:
+    """Sizes and settings of a run, a few words each; those nobody gave have a star.
+
+    Args:
+        spec: The run.
+        without: A field of it that is not told, as it varies.
+    """
     told = [(name, words) for name, words in _run_words(spec) if words]
+    told = [(name, words) for name, words in told if name != without]
     parts = [f"{words}*" if name in spec.chosen else words for name, words in told]
     if any(each.endswith("*") for each in parts):
         parts[-1] += " (*=chosen)"
