@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from rich.console import RenderableType
@@ -76,9 +76,9 @@ def _overview(sides: Sequence[Side], comparisons: Sequence[Comparison]) -> Table
         "bytes": lambda row: human(row[0].bytes),
     }
     apart, same = [], []
-    for name, told in (("run", _run), ("energy is", _source)):
+    for name, told in (("run", attrgetter("run")), ("energy is", _source)):
         if len({told(side) for side in sides}) > 1:
-            cells[f"<{name}"] = partial(_of_side, told)
+            cells[f"<{name}"] = lambda row, told=told: told(row[0])
             apart.append(name)
         else:
             same.append(told(sides[0]))
@@ -88,16 +88,8 @@ def _overview(sides: Sequence[Side], comparisons: Sequence[Comparison]) -> Table
     return table
 
 
-def _of_side(told: Callable[[Side], str], row: tuple[Side, float | None]) -> str:
-    return told(row[0])
-
-
 def _ends(low_j: float, high_j: float) -> str:
     return f"{human_energy(low_j)} – {human_energy(high_j)}"
-
-
-def _run(side: Side) -> str:
-    return side.run
 
 
 def _source(side: Side) -> str:
@@ -108,7 +100,7 @@ def _source(side: Side) -> str:
 def _sides(base: Side, other: Side) -> str:
     """Both names; of one model what tells its two sides apart."""
     names = [plain(base.name), plain(other.name)]
-    for told in (_source, _run):
+    for told in (_source, attrgetter("run")):
         if names[0] == names[1]:
             names = [f"{base.name} {plain(told(each))}" for each in (base, other)]
     return " → ".join(names)

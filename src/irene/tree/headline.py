@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from irene.errors import UsageError
+
 if TYPE_CHECKING:
+    from irene.energy import Energy
     from irene.spec import RunSpec
     from irene.tree.model_tree import ModelTree
 
 WARNINGS = ("extrapolation:", "warning:")
+NO_ENERGY = (
+    "this tree carries no energy: predict it (`irene predict`) or measure it first"
+)
 NO_ROOM = "do not fit into"
 """What a warning says of a model that is larger than the memory."""
 
@@ -17,6 +23,22 @@ NO_ROOM = "do not fit into"
 def model_name(tree: ModelTree) -> str:
     """Name of the model: the spec's, or the class of the root."""
     return tree.spec.model if tree.spec else tree.root.op
+
+
+def whole_energy(tree: ModelTree) -> Energy:
+    """Energy of the whole tree.
+
+    Raises:
+        UsageError: It carries none.
+    """
+    if (energy := tree.energy_of(0)) is None:
+        raise UsageError(NO_ENERGY)
+    return energy
+
+
+def sequence_energy(tree: ModelTree) -> Energy:
+    """Energy of one sequence (image, clip) of a run; of a run without sizes, of all."""
+    return whole_energy(tree).scaled(1 / (tree.spec.batch_size if tree.spec else 1))
 
 
 def run_sizes(spec: RunSpec, without: str = "") -> list[str]:
