@@ -29,6 +29,14 @@ from irene.errors import SpecError, UsageError
 T = TypeVar("T")
 OPEN: Any = None
 """Default of a field that may be left open: what stands for it is chosen later."""
+USUAL_WORDS = {
+    "machine": "on", "hardware": "on", "gpu": "on", "precision": "dtype",
+    "torch_dtype": "dtype", "attn": "attention", "attn_implementation": "attention",
+    "length": "seq_len", "max_length": "seq_len", "input_len": "prompt_len",
+    "max_new_tokens": "output_len", "quant": "quantization", "tp": "tensor_parallel",
+    "kv_cache_dtype": "cache_dtype", "price": "price_per_kwh", "country": "region",
+}  # fmt: skip
+"""What others call what we call so: only to tell which name is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +300,14 @@ def _parameter(field: Field[Any], hint: Any, words: str) -> Parameter:
     return Parameter(field.name, kind, words, default, choices, has_none, many, asked)
 
 
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name of ours that somebody means who writes another; None if none is near."""
+    ours = list(names)
+    usual = USUAL_WORDS.get(name)
+    near = [usual] if usual in ours else difflib.get_close_matches(name, ours, n=1)
+    return next(iter(near), None)
+
+
 def check_name(name: str, known: Iterable[Parameter], extra: Sequence[str] = ()) -> str:
     """The right name of a parameter that somebody names."""
     by_name = {each: found.name for found in known for each in found.names}
@@ -303,8 +319,8 @@ def check_name(name: str, known: Iterable[Parameter], extra: Sequence[str] = ())
         for flag in found.asked.flags
     }
     names = [*dict.fromkeys(by_name.values()), *extra]
-    near = difflib.get_close_matches(name, [*names, *flags], n=1)
-    right = flags.get(name) or (flags.get(near[0], near[0]) if near else "")
+    near = nearest(name, [*names, *flags])
+    right = flags.get(name) or flags.get(near or "", near)
     hint = f"did you mean {right}?" if right else f"there are {', '.join(names)}"
     raise UsageError(f"no option {name[:100]!r}; {hint}")
 

@@ -272,7 +272,10 @@ class RunSpec:
             if self.given(asked) and getattr(self, asked) != 1:
                 raise UsageError(f"{asked} {served}")
         if self.phase == "generate":
-            raise UsageError(f"phase generate is for {where}: use prefill or decode")
+            raise UsageError(
+                f"phase generate is for {where}: ask for phase forward, or prefill or "
+                "decode of a decoder"
+            )
 
     @property
     def digest(self) -> str:

@@ -109,11 +109,13 @@ def test_what_if_shows_base_rows_and_what_cannot_run(run):
     words = ("--set", "hidden_act=relu", "--seq", "32:512:480", "--batch", "4")
     code, out, err = run("what-if", "bert-l2-h128", *words)
     assert (code, err) == (0, "")
+    as_it_is = "as it is: batch 4 · length 32 · fp32* · eager attention* · forward*"
+    assert out.splitlines()[1].startswith(as_it_is)
     lines = [line.split() for line in out.splitlines()]
-    assert lines[1][:2] == ["hidden_act", "seq_len"]
-    assert lines[2][:2] == ["gelu", "32"]
-    assert "base" in lines[2]
-    assert [line[:2] for line in lines[3:5]] == [["relu", "32"], ["relu", "512"]]
+    assert lines[2][:2] == ["hidden_act", "seq_len"]
+    assert lines[3][:2] == ["gelu", "32"]
+    assert "base" in lines[3]
+    assert [line[:2] for line in lines[4:6]] == [["relu", "32"], ["relu", "512"]]
     code, out, _ = run("what-if", "bert-l2-h128", "--seq", "512,600")
     assert code == 0
     assert "cannot run" in out
@@ -149,6 +151,12 @@ def test_curves_say_what_was_looked_for_first(run):
     assert first.startswith("bert-l2-h128 stays under 1.00 J")
     assert second.startswith("bert-l2-h256 stays under 1.00 J")
     assert "bert-l2-h128 is cheaper than bert-l2-h256 from batch_size 1 on" in third
+    chosen = "length 32 · fp32* · eager attention* · forward* (*=chosen)"
+    assert chosen in map(str.rstrip, out.splitlines())
+    one, other = "bert-l2-h128", "bert-l2-h256@s8"
+    _, out, _ = run("compare", one, other, "--over", "batch_size")
+    assert f"{one}: length 128* · fp32*" in out
+    assert f"{other}: length 8 · fp32*" in out
     code, out, err = run("what-if", "bert-l2-h128", "--over", "seq_len", "--under", "0")
     assert "takes more than 0 J already at seq_len 2" in out
 
@@ -310,7 +318,7 @@ def test_servings_are_compared_per_token_unless_told_otherwise(run, given, unit)
         (lambda: irene.trade_off(on="pc1"), "trade-off"),
         (lambda: irene.leaderboard("tinybert", on="pc1"), "leaderboard tinybert"),
         (
-            lambda: irene.what_if("gpt2", {"batch_size": [8, 4]}, on="pc1"),
+            lambda: irene.what_if("gpt2", {"batch_size": [8, 4]}, "pc1", batch_size=8),
             "what-if gpt2 --batch 8,4",
         ),
     ],

@@ -57,6 +57,16 @@ def test_an_unknown_option_has_a_neighbour(run):
     assert "did you mean --prompt?" in err
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("hardware", "on"), ("precision", "dtype"), ("attn", "attention")],
+)
+def test_an_option_that_others_call_so_is_named(run, wrong, right):
+    code, out, err = run("predict", "gpt2", f"--{wrong}", "x")
+    assert (code, out) == (2, "")
+    assert f"no option --{wrong}; did you mean --{right}?" in err
+
+
 def test_a_value_of_another_option_is_told(run):
     code, out, err = run("predict", "gpt2", "--dtype", "fp8")
     assert (code, out) == (2, "")

@@ -66,6 +66,17 @@ def test_which_models_can_be_served_under_a_limit(run):
     assert "no model takes" in err
 
 
+def test_a_plan_tells_lengths_that_nobody_gave_as_chosen(run):
+    words = ("serve-plan", "qwen2.5-0.5b", "--on", "h100", "--batch-size", "8")
+    _, out, _ = run(*words, "--prompt", "100")
+    assert "prompt 100, output 128* (*=chosen)" in out.splitlines()[0]
+    _, out, _ = run(*words, "--prompt", "100", "--json")
+    lengths = {"prompt_len": 100, "output_len": 128, "chosen": ["output_len"]}
+    assert json.loads(out)["run"] == lengths
+    _, out, _ = run(*words, "--prompt", "100", "--output", "10")
+    assert out.splitlines()[0].endswith("prompt 100, output 10")
+
+
 def test_a_sweep_over_batch_and_context_with_its_picture(run, tmp_path):
     picture = tmp_path / "sweep.svg"
     code, out, _ = run(

@@ -87,7 +87,10 @@ def test_a_change_counts_as_given_and_what_followed_is_found_anew() -> None:
     [
         ({"batch": 8}, "no option 'batch'; did you mean batch_size?"),
         ({"sequence_length": 8}, "no option 'sequence_length'; did you mean seq_len?"),
-        ({"hardware": "pc1"}, "no option 'hardware'; there are batch_size, seq_len"),
+        ({"hardware": "pc1"}, "no option 'hardware'; did you mean on?"),
+        ({"precision": "bf16"}, "no option 'precision'; did you mean dtype?"),
+        ({"attn": "sdpa"}, "no option 'attn'; did you mean attention?"),
+        ({"colour": 1}, "no option 'colour'; there are batch_size, seq_len"),
         ({"batch_size": "many"}, "batch_size must be a whole number, got 'many'"),
         ({"dtype": "fp8"}, "got 'fp8', which is for quantization or cache_dtype"),
         ({"context_len": 5}, "needs a KV cache"),
@@ -96,6 +99,13 @@ def test_a_change_counts_as_given_and_what_followed_is_found_anew() -> None:
 def test_wrong_names_and_values_are_told_with_the_right_ones(options, said) -> None:
     with pytest.raises(UsageError, match=said.replace("?", r"\?")):
         irene.predict("gpt2", **options)
+
+
+def test_a_question_tells_its_own_names_too() -> None:
+    with pytest.raises(UsageError, match=r"'price'; did you mean price_per_kwh\?"):
+        irene.cost("gpt2", price=0.3)
+    with pytest.raises(UsageError, match=r"'machine'; did you mean on\?"):
+        irene.report("gpt2", machine="h100")
 
 
 def test_servings_are_refused_where_nothing_is_served() -> None:
@@ -107,6 +117,15 @@ def test_servings_are_refused_where_nothing_is_served() -> None:
 def test_an_encoder_asked_to_generate_says_what_to_ask_instead() -> None:
     with pytest.raises(UsageError, match=r"phase generate .* 'bert' .* phase forward"):
         irene.predict("bert-base-uncased", on="h100", prompt_len=8)
+    with pytest.raises(UsageError, match=r"not for pc1: ask for phase forward"):
+        irene.predict("bert-base-uncased", on="pc1", phase="generate")
+
+
+def test_who_asks_for_an_engine_without_a_serving_is_told_which_phases_have_one() -> (
+    None
+):
+    with pytest.raises(UsageError, match="ask for phase prefill, decode or generate"):
+        irene.predict("gpt2", on="h100", engine="vllm")
 
 
 def test_engines_fuse_attention_and_say_so() -> None:
@@ -130,6 +149,9 @@ def test_a_length_that_means_nothing_is_told() -> None:
     tree = irene.trace("vit-tiny-patch16-224", seq_len=64)
     assert any("seq_len means nothing" in note for note in tree.notes)
     assert not irene.trace("vit-tiny-patch16-224").notes
+    for read in (irene.trace, irene.predict):  # traced, and from a template
+        tree = read("bert-l2-h128", seq_len=8, decoder_len=4)
+        assert any("decoder_len means nothing" in note for note in tree.notes)
 
 
 def test_a_module_of_one_s_own_is_predicted_with_its_inputs() -> None:

@@ -26,7 +26,7 @@ from irene.energy import Energy
 from irene.plain import Document
 from irene.presented import Drawn
 from irene.tree import ModelTree
-from irene.tree.headline import energy_source, model_name, run_words
+from irene.tree.headline import energy_source, model_name, run_words, whole_energy
 
 if TYPE_CHECKING:
     from irene.hardware import Hardware
@@ -145,8 +145,7 @@ def find_bottlenecks(tree: ModelTree, best: BestRates | None = None) -> Bottlene
         UsageError: The tree carries no energy.
     """
     parts = parts_of(tree)
-    energy = tree.energy_of(0)
-    assert energy is not None
+    energy = whole_energy(tree)
     if best is None:
         best = best_rates(parts, machine_rates(tree.hardware))
     views = {n: _view(parts, k, energy.joules, best) for n, k in VIEWS.items()}

@@ -18,7 +18,13 @@ from irene.errors import UsageError
 from irene.parameters import written
 from irene.presented import Shown
 from irene.tree import ModelTree
-from irene.tree.headline import energy_per_unit, energy_source, model_name, run_words
+from irene.tree.headline import (
+    energy_per_unit,
+    energy_source,
+    model_name,
+    run_words,
+    whole_energy,
+)
 
 PER_EMISSIONS = 1e6
 """Sequences that the emissions of a card are of."""
@@ -114,9 +120,8 @@ def card_of(
 
 def _command(tree: ModelTree) -> str:
     """The command that gives the same energy again."""
-    spec, energy = tree.spec, tree.energy_of(0)
+    spec = tree.spec
     assert spec is not None
-    assert energy is not None
     words = written(spec)
     model = words.pop("model")
     options = [
@@ -124,7 +129,7 @@ def _command(tree: ModelTree) -> str:
         for name, value in words.items()
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    if energy.source != "predicted":
+    if whole_energy(tree).source != "predicted":
         return shlex.join(["irene", "measure", model, *options])
     on = tree.hardware.name if tree.hardware else "pc1"
     return shlex.join(["irene", "predict", model, *options, "--on", on])

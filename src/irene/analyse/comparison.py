@@ -34,6 +34,7 @@ from irene.tree.headline import (
     model_name,
     run_words,
     units_of,
+    whole_energy,
 )
 
 SCHEMA = "irene.comparison/1"
@@ -225,9 +226,7 @@ def compare(base: ModelTree, other: ModelTree, per: str = "run") -> Comparison:
 def _scaled(tree: ModelTree, per: str) -> tuple[Side, Energy, list[Part]]:
     factor = 1 / _unit(tree, per)[1]
     parts = [part.scaled(factor) for part in parts_of(tree)]
-    energy, total = tree.energy_of(0), tree.total()
-    assert energy is not None
-    scaled = energy.scaled(factor)
+    total, scaled = tree.total(), whole_energy(tree).scaled(factor)
     side = Side(
         model_name(tree),
         run_words(tree),

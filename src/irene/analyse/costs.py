@@ -175,17 +175,17 @@ def cost_of(tree: ModelTree, terms: CostTerms | None = None) -> Costing:
     Raises:
         UsageError: The tree carries no energy.
     """
-    from irene.tree.headline import energy_source, model_name, run_words
+    from irene.tree.headline import (
+        energy_source,
+        model_name,
+        run_words,
+        sequence_energy,
+    )
 
-    energy = tree.energy_of(0)
-    if energy is None:
-        from irene.analyse.parts import NO_ENERGY
-
-        raise UsageError(NO_ENERGY)
     terms = terms or CostTerms()
     requests, per_day, pue = terms.requests, terms.per_day, terms.pue
     price_per_kwh, place = terms.price_per_kwh, terms.place
-    per_query = energy.scaled(1 / (tree.spec.batch_size if tree.spec else 1))
+    per_query = sequence_energy(tree)
     amounts = {"request": 1.0, "million requests": 1e6}
     if requests not in amounts.values():
         amounts[f"{requests:,.0f} requests"] = requests

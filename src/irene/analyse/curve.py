@@ -72,12 +72,10 @@ class Curve:
         Raises:
             UsageError: The model does not take that size.
         """
-        from irene.tree.headline import unfit  # a help needs no tree
+        from irene.tree.headline import unfit, whole_energy  # a help needs no tree
 
         tree = tree_of(self.subject.changed({self.over: size}))
-        energy = tree.energy_of(0)
-        assert energy is not None
-        self.known[size] = energy
+        self.known[size] = whole_energy(tree)
         if unfit(tree):
             self.unfit.add(size)
         return tree

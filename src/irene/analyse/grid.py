@@ -188,10 +188,10 @@ def outcome_of(
     settings: Mapping[str, Any], tree: ModelTree, base_tree: ModelTree
 ) -> Outcome:
     """A row of the table from a predicted tree."""
-    from irene.tree.headline import is_warning
+    from irene.tree.headline import is_warning, sequence_energy
 
     assert tree.spec is not None
-    before, after = (_per_sequence(each) for each in (base_tree, tree))
+    before, after = map(sequence_energy, (base_tree, tree))
     found = difference(before, after)
     return Outcome(
         settings,
@@ -206,13 +206,6 @@ def outcome_of(
         found.is_real,
         tuple(note for note in tree.notes if is_warning(note)),
     )
-
-
-def _per_sequence(tree: ModelTree) -> Energy:
-    energy = tree.energy_of(0)
-    assert energy is not None
-    assert tree.spec is not None
-    return energy.scaled(1 / tree.spec.batch_size)
 
 
 def _flat(row: Outcome, found: WhatIf) -> dict[str, Any]:

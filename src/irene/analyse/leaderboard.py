@@ -271,18 +271,21 @@ def _one_thread(lifted: bool) -> None:
 
 def predict_entry(entry: Entry, run: RunSpec, on: str) -> dict[str, Any]:
     """What a prediction says of a model, as JSON-ready values."""
-    from irene.tree.headline import energy_per_unit, is_warning, unfit
+    from irene.tree.headline import (
+        energy_per_unit,
+        is_warning,
+        unfit,
+        whole_energy,
+    )
 
     try:
         with quiet():
             tree = predict_run(run.of(entry.name), find_machine(on))
     except UsageError as error:
         return {"problem": str(error)}
-    energy = tree.energy_of(0)
-    assert energy is not None
     units, problem = dict(energy_per_unit(tree)), unfit(tree)
     return {
-        "energy": asdict(energy),
+        "energy": asdict(whole_energy(tree)),
         "per_sequence_j": units.get(
             "sequence", units.get("request", units.get("input"))
         ),

@@ -198,7 +198,7 @@ def trade_off(
 
 
 def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:
-    from irene.tree.headline import is_warning, unfit
+    from irene.tree.headline import is_warning, sequence_energy, unfit
 
     if row.energy_j is not None:
         value = row.energy_j
@@ -210,13 +210,10 @@ def _candidate(row: AccuracyRow, run: RunSpec, on: str) -> Candidate:
         tree = tree_of(read_subject(row.model, run, on))
     if unfit(tree):
         raise UsageError(unfit(tree))
-    whole = tree.energy_of(0)
-    assert whole is not None
-    size = tree.spec.batch_size if tree.spec else 1
     return Candidate(
         row.model,
         row.accuracy,
-        whole.scaled(1 / size),
+        sequence_energy(tree),
         split=row.split,
         source=row.source,
         notes=tuple(note for note in tree.notes if is_warning(note)),

@@ -19,16 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from irene.arrays import Floats
-from irene.errors import UsageError
 from irene.tree import KINDS, ModelTree, Signature
+from irene.tree.headline import whole_energy
 
 ML, MODULE = KINDS.index("ml"), KINDS.index("module")
 NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 ROUNDING = 1e-12
 """Share of a tree's energy below which a part is the rounding of a sum."""
-NO_ENERGY = (
-    "this tree carries no energy: predict it (`irene predict`) or measure it first"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +101,7 @@ def group_by(parts: Iterable[Part], key: Callable[[Part], str]) -> dict[str, Sum
 
 def parts_of(tree: ModelTree) -> list[Part]:
     """The parts of a tree, in running order; those that cost nothing are left out."""
-    if tree.energy_of(0) is None:
-        raise UsageError(NO_ENERGY)
+    whole_energy(tree)
     flat = tree.at_level("ml").unfold()
     assert flat.energy is not None
     columns = flat.columns

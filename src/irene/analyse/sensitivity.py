@@ -109,9 +109,9 @@ def _elasticity(
 
 
 def _energy_j(base: Subject, name: str, value: int) -> float:
-    energy = tree_of(base.changed({name: value})).energy_of(0)
-    assert energy is not None
-    return energy.joules
+    from irene.tree.headline import whole_energy
+
+    return whole_energy(tree_of(base.changed({name: value}))).joules
 
 
 def _values(name: str, value: int, numbers: Mapping[str, int]) -> tuple[int, int]:

@@ -162,6 +162,8 @@ def plan_serving(
         for name in ("prompt_len", "output_len", "context_len", "cache_dtype")
         if getattr(run, name) is not None
     }
+    if chosen := [name for name in told if name in run.chosen]:
+        told["chosen"] = chosen
     return ServingPlan(run.model, told, limit, tuple(options), best, tuple(left_out))
 
 

@@ -33,6 +33,7 @@ from irene.tree.headline import (
     energy_source,
     model_name,
     run_words,
+    whole_energy,
 )
 
 ADAMW_BYTES = 28
@@ -149,7 +150,9 @@ def plan_training(
     steps = max(1, -(-int(tokens) // (in_step * gpus)))
     shards, fit_notes = _shards(tree, machine, gpus)
     step = _step(tree, forward, machine, gpus, shards)
-    said = _unfit(tree, machine) if shards > 1 else []
+    said = []
+    if shards > 1:  # why a step does not fit into one GPU, as a note of it says
+        said = traced_fit(tree, machine.device.sheet.memory_bytes, USABLE).notes()
     passes = getattr(machine, "passes", None)
     said += [passes.note()] if passes else []
     kwh = step.energy.scaled(steps * gpus * terms.pue / JOULES_PER_KWH)
@@ -190,16 +193,10 @@ def _shards(tree: ModelTree, machine: Any, gpus: int) -> tuple[int, list[str]]:
     return gpus, [f"warning: {what} do not fit into {gpus:,} × {one}: {told}"]
 
 
-def _unfit(tree: ModelTree, machine: Any) -> list[str]:
-    """Why a step does not fit into one GPU, as a note of it says."""
-    return traced_fit(tree, machine.device.sheet.memory_bytes, USABLE).notes()
-
-
 def _step(
     tree: ModelTree, forward: ModelTree | None, machine: Any, gpus: int, shards: int
 ) -> _Step:
-    energy = tree.energy_of(0)
-    assert energy is not None
+    energy = whole_energy(tree)
     again = forward.energy_of(0) if forward else None
     ends = [
         value + (getattr(again, name) if again else 0.0)

@@ -110,15 +110,19 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and leave with 2."""
-        import difflib
+        from irene.parameters import nearest
 
         _, told, rest = message.partition("unrecognized arguments: ")
-        flags = [flag for flag in self._option_string_actions if flag[1] == "-"]
+        flags = {
+            flag[2:].replace("-", "_"): flag
+            for flag in self._option_string_actions
+            if flag[1] == "-"
+        }
         wrong = [word for word in rest.split() if word.startswith("-")] if told else []
         for word in wrong:
-            near = difflib.get_close_matches(word.partition("=")[0], flags, n=1)
-            if near:
-                super().error(f"no option {word}; did you mean {near[0]}?")
+            name = word.partition("=")[0].lstrip("-").replace("-", "_")
+            if near := nearest(name, flags):
+                super().error(f"no option {word}; did you mean {flags[near]}?")
         super().error(message + self._meant(message))
 
     def _meant(self, message: str) -> str:

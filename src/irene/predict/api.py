@@ -202,7 +202,10 @@ def _refuse_untraced(
         f"phase {spec.phase} with these settings is no serving on "
         f"{machine.hardware.name}"
     )
+    instead = "phase forward, or prefill or decode of a decoder"
+    if spec.phase == "forward":
+        instead = "phase prefill, decode or generate of a decoder, or leave it out"
     raise UsageError(
         f"{what} is for language models that an engine can serve: {reason}; ask for "
-        "phase forward, or prefill or decode of a decoder"
+        f"{instead}"
     )

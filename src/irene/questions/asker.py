@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 from irene.analyse.costs import CostTerms
 from irene.analyse.subject import Progress
 from irene.errors import UsageError
+from irene.parameters import check_name
 from irene.questions import (
     AskBottlenecks,
     AskCard,
@@ -101,7 +102,7 @@ class Asker(ABC):
         self, model: Asked, on: str = "default", **run: Unpack[RunOptions]
     ) -> Bottlenecks:
         """Where the energy of a model goes, and what of it is wasted."""
-        return self.ask(AskBottlenecks(on=on, **_of(model, run)))
+        return self.ask(AskBottlenecks(on=on, **_of(AskBottlenecks, model, run)))
 
     @_asks(AskSuggestions, model=CHANGED)
     def suggest(
@@ -113,7 +114,9 @@ class Asker(ABC):
         **run: Unpack[RunOptions],
     ) -> Advice:
         """What to change about a model, and what it saves."""
-        return self.ask(AskSuggestions(on=on, **_of(model, run)), progress)
+        return self.ask(
+            AskSuggestions(on=on, **_of(AskSuggestions, model, run)), progress
+        )
 
     @_asks(AskCard)
     def card(
@@ -128,7 +131,7 @@ class Asker(ABC):
     ) -> Card:
         """What a model's card says of its energy."""
         terms = CostTerms(region=region, gco2e_per_kwh=gco2e_per_kwh, pue=pue)
-        return self.ask(AskCard(on=on, terms=terms, **_of(model, run)))
+        return self.ask(AskCard(on=on, terms=terms, **_of(AskCard, model, run)))
 
     def plan_training(
         self, model: str | Path, tokens: float, on: str = "h100", **options: Any
@@ -164,7 +167,7 @@ class Asker(ABC):
         terms = CostTerms(
             requests, per_day, price_per_kwh, currency, region, gco2e_per_kwh, pue
         )
-        return self.ask(AskCost(on=on, terms=terms, **_of(model, run)))
+        return self.ask(AskCost(on=on, terms=terms, **_of(AskCost, model, run)))
 
     @_asks(
         AskComparison,
@@ -212,7 +215,7 @@ class Asker(ABC):
         **run: Unpack[RunOptions],
     ) -> WhatIf:
         """A model for every combination of choices, compared with it as it is."""
-        asked = AskWhatIf(on=on, vary=choices, **_of(model, run))
+        asked = AskWhatIf(on=on, vary=choices, **_of(AskWhatIf, model, run))
         return cast("WhatIf", self.ask(asked, progress))
 
     @_asks(AskWhatIf, model=CHANGED)
@@ -225,7 +228,7 @@ class Asker(ABC):
         **run: Unpack[RunOptions],
     ) -> Sensitivity:
         """How the energy of a model follows every number of its config."""
-        asked = AskWhatIf(on=on, sensitivity=True, **_of(model, run))
+        asked = AskWhatIf(on=on, sensitivity=True, **_of(AskWhatIf, model, run))
         return cast("Sensitivity", self.ask(asked, progress))
 
     @_asks(
@@ -320,13 +323,19 @@ class Asker(ABC):
         """Everything about a model on one page of HTML, which loads nothing."""
         asked = AskReport(
             on=on, without=cast(Any, tuple(without)), title=title,
-            terms=terms or CostTerms(), **_of(model, run),
+            terms=terms or CostTerms(), **_of(AskReport, model, run),
         )  # fmt: skip
         return self.ask(asked, progress).html
 
 
-def _of(model: Asked, run: Mapping[str, Any]) -> dict[str, Any]:
+def _of(
+    question: type[Question[Any]], model: Asked, run: Mapping[str, Any]
+) -> dict[str, Any]:
     """The run of a model, or a tree that has its run already."""
+    for name in run:
+        right = check_name(name, question.parameters())
+        if right != name:
+            raise UsageError(f"no option {name!r}; did you mean {right}?")
     if isinstance(model, ModelTree):
         if run:
             raise UsageError("a tree has its run already: give it alone")

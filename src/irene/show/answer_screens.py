@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from io import StringIO
 from types import SimpleNamespace
 from typing import Any
@@ -285,7 +284,8 @@ def _what_if(found: WhatIf, _: Any) -> Parts:
     tried = [row for row in found.rows if row.settings != found.base.settings]
     rows = [found.base, *tried]
     cells: dict[str, Callable[[Outcome], Any]] = {
-        f"<{plain(name)}": partial(_setting, name) for name in found.choices
+        f"<{plain(name)}": lambda row, name=name: str(row.settings[name])
+        for name in found.choices
     }
     cells |= {
         "J per run": lambda row: (
@@ -303,6 +303,8 @@ def _what_if(found: WhatIf, _: Any) -> Parts:
         ),
     }
     yield bold(f"{plain(found.model)} for {machine_words(found.hardware)}")
+    if found.spec is not None:
+        yield dim(f"as it is: {' · '.join(run_sizes(found.spec))}")
     notes = [note for row in (found.base, *found.rows) for note in row.notes]
     unfit, notes = unfit_lines(notes)
     yield from unfit
@@ -314,10 +316,6 @@ def _what_if(found: WhatIf, _: Any) -> Parts:
     )
     problems = [f"warning: {row.problem}" for row in found.rows if row.problem]
     yield from note_lines([*problems, *notes])
-
-
-def _setting(name: str, row: Outcome) -> str:
-    return str(row.settings[name])
 
 
 def _joules(joules: float | None) -> str:

@@ -92,20 +92,16 @@ def _module_table(rows: Sequence[ModuleRow], flat: bool, has_costs: bool) -> Tab
     goes = ("J/GFLOP", "backward", "forward", "of parent")
     table = columns(*heads, goes=goes, dim=("interval",))
     for row in rows:
-        path = row.name
+        name = row.name if flat else "  " * row.depth + row.name.rpartition(".")[2]
         rate = "" if row.j_per_gflop is None else f"{row.j_per_gflop:.3g}"
         table.add_row(
-            *_cells(row, path if flat else _indented(path, row.depth)),
+            *_cells(row, name),
             f"{row.parent_share:.1%}",
             human_energy(row.forward_j),
             human_energy(row.backward_j),
             *([rate] if has_costs else []),
         )
     return table
-
-
-def _indented(path: str, depth: int) -> str:
-    return "  " * depth + path.rpartition(".")[2]
 
 
 def _add_rest(table: Table, ledger: Ledger) -> None:

@@ -15,7 +15,6 @@ from irene.analyse.bottlenecks import Bottlenecks, find_bottlenecks
 from irene.analyse.costs import Costing, CostTerms, Line, cost_of
 from irene.analyse.grid import WhatIf, what_if
 from irene.analyse.pareto import TradeOff, published_accuracies, trade_off
-from irene.analyse.parts import NO_ENERGY
 from irene.analyse.subject import Progress, Subject
 from irene.analyse.suggest import Advice, suggestions
 from irene.errors import UsageError
@@ -27,7 +26,7 @@ from irene.show.page.shell import page
 from irene.show.page.tree_page import ShownTree
 from irene.show.picture.answer_pictures import SIZES, size_chart, trade_off_chart
 from irene.tree import ModelTree
-from irene.tree.headline import energy_per_unit, model_name, unit_words
+from irene.tree.headline import NO_ENERGY, energy_per_unit, model_name, unit_words
 
 PARTS = ("bottlenecks", "sizes", "trade-off", "suggestions")
 """Parts of a report that can be left out."""

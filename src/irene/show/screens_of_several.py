@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from rich.console import RenderableType
@@ -76,9 +76,9 @@ def _overview(sides: Sequence[Side], comparisons: Sequence[Comparison]) -> Table
         "bytes": lambda row: human(row[0].bytes),
     }
     apart, same = [], []
-    for name, told in (("run", _run), ("energy is", _source)):
+    for name, told in (("run", attrgetter("run")), ("energy is", _source)):
         if len({told(side) for side in sides}) > 1:
-            cells[f"<{name}"] = partial(_of_side, told)
+            cells[f"<{name}"] = lambda row, told=told: told(row[0])
             apart.append(name)
         else:
             same.append(told(sides[0]))
@@ -88,16 +88,8 @@ def _overview(sides: Sequence[Side], comparisons: Sequence[Comparison]) -> Table
     return table
 
 
-def _of_side(told: Callable[[Side], str], row: tuple[Side, float | None]) -> str:
-    return told(row[0])
-
-
 def _ends(low_j: float, high_j: float) -> str:
     return f"{human_energy(low_j)} – {human_energy(high_j)}"
-
-
-def _run(side: Side) -> str:
-    return side.run
 
 
 def _source(side: Side) -> str:
@@ -108,7 +100,7 @@ def _source(side: Side) -> str:
 def _sides(base: Side, other: Side) -> str:
     """Both names; of one model what tells its two sides apart."""
     names = [plain(base.name), plain(other.name)]
-    for told in (_source, _run):
+    for told in (_source, attrgetter("run")):
         if names[0] == names[1]:
             names = [f"{base.name} {plain(told(each))}" for each in (base, other)]
     return " → ".join(names)
@@ -255,7 +247,12 @@ def serving_screen(found: ServingPlan, _: Any) -> Parts:
         "W": lambda each: f"{each.watts:,.0f}",
         "memory": lambda each: f"{each.memory_share:.0%}",
     }
-    lengths = ", ".join(f"{k.removesuffix('_len')} {v}" for k, v in found.run.items())
+    chosen = found.run.get("chosen", ())
+    lengths = ", ".join(
+        f"{name.removesuffix('_len')} {value}{'*' * (name in chosen)}"
+        for name, value in found.run.items()
+        if name != "chosen"
+    ) + " (*=chosen)" * bool(chosen)
     on = ", ".join(map(machine_words, dict.fromkeys(each.on for each in front)))
     yield bold(f"{plain(found.model)} for {on}: {plain(lengths)}")
     yield listed(front, cells, bold=lambda each: each == found.best)
@@ -311,6 +308,12 @@ def curves_screen(found: Curves, _: Any) -> Parts:
     )
     machines = dict.fromkeys(machine_words(line.hardware) for line in found.lines)
     yield dim(f"for {', '.join(machines)}")
+    runs = {
+        each.name: " · ".join(run_sizes(each.run, found.over)) for each in found.lines
+    }
+    if len(set(runs.values())) > 1:
+        runs = {name: f"{plain(name)}: {run}" for name, run in runs.items()}
+    yield from map(dim, dict.fromkeys(runs.values()))
     yield from left_out_lines(found.left_out)
 
 

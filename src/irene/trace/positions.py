@@ -29,10 +29,13 @@ class Reach(NamedTuple):
     has_decoder: bool
 
     def notes(self, spec: RunSpec) -> tuple[str, ...]:
-        """What a reader should know of the length that was given."""
-        if self.reads_tokens or not spec.given("seq_len"):
-            return ()
-        return ("its inputs have a size of their own: seq_len means nothing here",)
+        """What a reader should know of the lengths that were given."""
+        idle = []
+        if spec.given("seq_len") and not self.reads_tokens:
+            idle.append("its inputs have a size of their own: seq_len")
+        if spec.given("decoder_len") and not self.has_decoder:
+            idle.append("it has no decoder beside an encoder: decoder_len")
+        return tuple(f"{each} means nothing here" for each in idle)
 
     def fit(self, spec: RunSpec) -> RunSpec:
         """The run, at most as long as the model's positions reach.

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from irene.errors import UsageError
+
 if TYPE_CHECKING:
+    from irene.energy import Energy
     from irene.spec import RunSpec
     from irene.tree.model_tree import ModelTree
 
 WARNINGS = ("extrapolation:", "warning:")
+NO_ENERGY = (
+    "this tree carries no energy: predict it (`irene predict`) or measure it first"
+)
 NO_ROOM = "do not fit into"
 """What a warning says of a model that is larger than the memory."""
 
@@ -19,9 +25,31 @@ def model_name(tree: ModelTree) -> str:
     return tree.spec.model if tree.spec else tree.root.op
 
 
-def run_sizes(spec: RunSpec) -> list[str]:
-    """Sizes and settings of a run, a few words each; those nobody gave have a star."""
+def whole_energy(tree: ModelTree) -> Energy:
+    """Energy of the whole tree.
+
+    Raises:
+        UsageError: It carries none.
+    """
+    if (energy := tree.energy_of(0)) is None:
+        raise UsageError(NO_ENERGY)
+    return energy
+
+
+def sequence_energy(tree: ModelTree) -> Energy:
+    """Energy of one sequence (image, clip) of a run; of a run without sizes, of all."""
+    return whole_energy(tree).scaled(1 / (tree.spec.batch_size if tree.spec else 1))
+
+
+def run_sizes(spec: RunSpec, without: str = "") -> list[str]:
+    """Sizes and settings of a run, a few words each; those nobody gave have a star.
+
+    Args:
+        spec: The run.
+        without: A field of it that is not told, as it varies.
+    """
     told = [(name, words) for name, words in _run_words(spec) if words]
+    told = [(name, words) for name, words in told if name != without]
     parts = [f"{words}*" if name in spec.chosen else words for name, words in told]
     if any(each.endswith("*") for each in parts):
         parts[-1] += " (*=chosen)"

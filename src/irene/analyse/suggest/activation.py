@@ -23,32 +23,23 @@ def cheaper_activation(situation: Situation) -> list[Suggestion]:
         is_activation = "act" in name.rpartition(".")[2] and isinstance(value, str)
         if not is_activation or name in situation.model.aliases:
             continue
-        found += _same_function(situation, name, value)
-        if value in SMOOTH and value not in SAME_FUNCTION:
-            found += _simpler(situation, name, value)
+        fused = SAME_FUNCTION.get(value)
+        if fused is not None:
+            found += situation.suggest(
+                "activation",
+                {name: fused},
+                f"set {name}={fused} instead of {value}",
+                f"{value} is computed step by step, each step through memory; {fused} "
+                "is the same formula in one kernel",
+                accuracy="none: the same function to rounding",
+            )
+        elif value in SMOOTH:
+            found += situation.suggest(
+                "activation",
+                {name: "relu"},
+                f"train with {name}=relu instead of {value}",
+                f"{value} is slow to compute",
+                effort="retraining",
+                accuracy="unknown: weights have to be trained for it",
+            )
     return found
-
-
-def _same_function(situation: Situation, name: str, value: str) -> list[Suggestion]:
-    if value not in SAME_FUNCTION:
-        return []
-    fused = SAME_FUNCTION[value]
-    return situation.suggest(
-        "activation",
-        {name: fused},
-        f"set {name}={fused} instead of {value}",
-        f"{value} is computed step by step, each step through memory; {fused} is the "
-        "same formula in one kernel",
-        accuracy="none: the same function to rounding",
-    )
-
-
-def _simpler(situation: Situation, name: str, value: str) -> list[Suggestion]:
-    return situation.suggest(
-        "activation",
-        {name: "relu"},
-        f"train with {name}=relu instead of {value}",
-        f"{value} is slow to compute",
-        effort="retraining",
-        accuracy="unknown: weights have to be trained for it",
-    )

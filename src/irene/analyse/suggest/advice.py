@@ -21,7 +21,7 @@ from irene.energy import Energy
 from irene.plain import Document
 from irene.presented import Shown
 from irene.spec import RunSpec
-from irene.tree.headline import is_warning, run_words
+from irene.tree.headline import is_warning, run_words, whole_energy
 
 RULES: dict[str, Rule] = {
     "batch size": larger_batch,
@@ -63,8 +63,6 @@ def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
     """
     situation = Situation(base)
     tree = situation.tree
-    energy = tree.energy_of(0)
-    assert energy is not None
     found: list[Suggestion] = []
     silent = []
     for done, (name, rule) in enumerate(RULES.items()):
@@ -79,7 +77,7 @@ def suggestions(base: Subject, progress: Progress | None = None) -> Advice:
         tree.spec.model if tree.spec else base.run.model,
         tree.hardware.name if tree.hardware else base.on,
         run_words(tree),
-        energy,
+        whole_energy(tree),
         situation.per_sequence_j,
         tuple(found),
         tuple(silent),

@@ -15,7 +15,7 @@ from irene.errors import UsageError
 from irene.plain import Document
 from irene.spec import RunSpec
 from irene.tree import ModelTree
-from irene.tree.headline import unfit
+from irene.tree.headline import unfit, whole_energy
 
 EFFORTS = ("setting", "retraining", "another model")
 """What following a suggestion asks for, the easiest first."""
@@ -69,9 +69,7 @@ class Situation:
     @cached_property
     def per_sequence_j(self) -> float:
         """Energy per sequence, J."""
-        energy = self.tree.energy_of(0)
-        assert energy is not None
-        return energy.joules / self.run.batch_size
+        return whole_energy(self.tree).joules / self.run.batch_size
 
     @cached_property
     def model(self) -> ModelConfig:

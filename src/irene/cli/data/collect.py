@@ -72,7 +72,8 @@ def run(options: Options) -> int:
         _put_plan(_plan(sweep, path, options.retry_failed, make=False), options)
         return 0
     report, status = collect_sweep(sweep, path, retry_failed=options.retry_failed)
-    _put_report(report, options)
+    document = {**report.to_dict(), "store": options.store}
+    put(options, document, _report_lines(report, options.store, MOST_LISTED))
     return status
 
 
@@ -85,7 +86,8 @@ def collect_sweep(
         What became of it, and the exit status.
     """
     plan = _plan(sweep, store, retry_failed)
-    _say_plan(plan, command)
+    for words in (_plan_words(plan), *plan.notes):
+        say(f"irene {command}: {words}")
     report, signum = _collect(plan, store)
     if report.stopped:
         say(
@@ -163,16 +165,6 @@ def _put_plan(plan: CollectionPlan, options: Options) -> None:
     console.print(_plan_words(plan))
     for note in plan.notes:
         console.print(note)
-
-
-def _say_plan(plan: CollectionPlan, command: str) -> None:
-    for words in (_plan_words(plan), *plan.notes):
-        say(f"irene {command}: {words}")
-
-
-def _put_report(report: Report, options: Options) -> None:
-    document = {**report.to_dict(), "store": options.store}
-    put(options, document, _report_lines(report, options.store, MOST_LISTED))
 
 
 # In words ---------------------------------------------------------------------

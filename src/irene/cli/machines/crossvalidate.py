@@ -68,7 +68,8 @@ def run(options: Options) -> int:
     make_method(options.method, **how, seed=0)  # before reading
     measured = read_measured(options, "crossvalidate", needs_traces=False)
     result = _crossvalidate(options, how, measured)
-    _say_unknown(measured)
+    for model, why in measured.joiner.unknown.items():
+        say(f"irene crossvalidate: {model}: features of its file alone ({why})")
     if options.plot:
         from irene.show.picture.answer_pictures import error_picture
 
@@ -106,12 +107,6 @@ def _crossvalidate(
             if folds
             else None,
         )
-
-
-def _say_unknown(measured: DataRead) -> None:
-    """Say which models were predicted from their file's features alone."""
-    for model, why in measured.joiner.unknown.items():
-        say(f"irene crossvalidate: {model}: features of its file alone ({why})")
 
 
 def _print_table(result: CrossValidation) -> None:

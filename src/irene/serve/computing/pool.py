@@ -155,7 +155,7 @@ class Pool:
         """Ask one process.
 
         Args:
-            question: A key of `irene.serve.computing.questions.QUESTIONS`.
+            question: As `irene.serve.computing.questions.ask` has it.
             arguments: As the question wants them, or what prepares them when it
                 begins: who waits holds nothing large.
             is_long: Whether it may take long; one process is kept for the others.
