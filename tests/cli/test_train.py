@@ -296,7 +296,7 @@ def test_of_one_model_nothing_can_be_held_out() -> None:
 
 def test_a_predictor_of_another_machine_is_asked_about() -> None:
     result = SimpleNamespace(
-        rows=[], promised=0.9, coverage=SimpleNamespace(model=0.01)
+        rows=[], promised_coverage=0.9, coverage=SimpleNamespace(model=0.01)
     )
     assert "only 1% of whole models" in _remarks(result)[0]  # type: ignore[arg-type]
     result.coverage.model = 0.95

@@ -150,9 +150,7 @@ def plan_training(
     steps = max(1, -(-int(tokens) // (in_step * gpus)))
     shards, fit_notes = _shards(tree, machine, gpus)
     step = _step(tree, forward, machine, gpus, shards)
-    said = []
-    if shards > 1:  # why a step does not fit into one GPU, as a note of it says
-        said = traced_fit(tree, machine.device.sheet.memory_bytes, USABLE).notes()
+    said = _unfit(tree, machine) if shards > 1 else []
     passes = getattr(machine, "passes", None)
     said += [passes.note()] if passes else []
     kwh = step.energy.scaled(steps * gpus * terms.pue / JOULES_PER_KWH)
@@ -191,6 +189,11 @@ def _shards(tree: ModelTree, machine: Any, gpus: int) -> tuple[int, list[str]]:
     least = math.ceil(kept_bytes / room_bytes)
     told = f"the fewest GPUs that hold them, sharded, are --gpus {least:,}"
     return gpus, [f"warning: {what} do not fit into {gpus:,} × {one}: {told}"]
+
+
+def _unfit(tree: ModelTree, machine: Any) -> list[str]:
+    """Why a step does not fit into one GPU, as a note of it says."""
+    return traced_fit(tree, machine.device.sheet.memory_bytes, USABLE).notes()
 
 
 def _step(

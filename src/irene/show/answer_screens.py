@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from types import SimpleNamespace
 from typing import Any
@@ -284,8 +285,7 @@ def _what_if(found: WhatIf, _: Any) -> Parts:
     tried = [row for row in found.rows if row.settings != found.base.settings]
     rows = [found.base, *tried]
     cells: dict[str, Callable[[Outcome], Any]] = {
-        f"<{plain(name)}": lambda row, name=name: str(row.settings[name])
-        for name in found.choices
+        f"<{plain(name)}": partial(_setting, name) for name in found.choices
     }
     cells |= {
         "J per run": lambda row: (
@@ -316,6 +316,10 @@ def _what_if(found: WhatIf, _: Any) -> Parts:
     )
     problems = [f"warning: {row.problem}" for row in found.rows if row.problem]
     yield from note_lines([*problems, *notes])
+
+
+def _setting(name: str, row: Outcome) -> str:
+    return str(row.settings[name])
 
 
 def _joules(joules: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -78,7 +79,7 @@ def _overview(sides: Sequence[Side], comparisons: Sequence[Comparison]) -> Table
     apart, same = [], []
     for name, told in (("run", attrgetter("run")), ("energy is", _source)):
         if len({told(side) for side in sides}) > 1:
-            cells[f"<{name}"] = lambda row, told=told: told(row[0])
+            cells[f"<{name}"] = partial(_of_side, told)
             apart.append(name)
         else:
             same.append(told(sides[0]))
@@ -86,6 +87,10 @@ def _overview(sides: Sequence[Side], comparisons: Sequence[Comparison]) -> Table
     table = listed(rows, cells, wide=apart, goes=("bytes", "FLOPs"))
     table.caption = "\n".join(same)
     return table
+
+
+def _of_side(told: Callable[[Side], str], row: tuple[Side, float | None]) -> str:
+    return told(row[0])
 
 
 def _ends(low_j: float, high_j: float) -> str:

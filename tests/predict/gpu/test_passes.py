@@ -74,10 +74,10 @@ def test_products_that_no_pass_had_are_doubted() -> None:
     assert width == pytest.approx(usual, rel=0.01)
     assert "without a measurement" not in notes
     steps = torch.nn.LSTM(1024, 4096, 1)
-    width, notes = wide(torch.nn.Sequential(steps), 2048, 64, 1024)
+    width, notes = wide(torch.nn.Sequential(steps), 256, 64, 1024)
     assert width == pytest.approx(math.hypot(usual, ROUGH[1]), rel=0.02)
     assert "without a measurement (LSTM)" in notes
-    width, notes = wide(steps, 2048, 64, 1024)  # by itself traced step by step
+    width, notes = wide(steps, 256, 64, 1024)  # by itself traced step by step
     assert width > math.hypot(usual, BEYOND["group"])
     assert "in a loop over steps as it was traced" in notes
 
