@@ -292,6 +292,18 @@ def test_a_tree_without_energy_is_refused(run, tmp_path, command):
     assert "carries no energy" in err
 
 
+def test_one_model_that_fails_is_left_out_of_a_comparison(run):
+    code, out, _ = run("compare", "bert-l2-h128", "bert-l4-h128", "no-such", "--json")
+    assert code == 0
+    (left,) = json.loads(out)["left_out"]
+    assert left["model"] == "no-such"
+    assert "unknown model" in left["problem"]
+    for words in (("bert-l2-h128", "no-such"), ("no-such", "gpt2", "bert-l2-h128")):
+        code, out, err = run("compare", *words)
+        assert (code, out) == (2, "")
+        assert "unknown model 'no-such'" in err
+
+
 @pytest.mark.parametrize(
     ("given", "unit"), [((), "token"), (("--per", "run"), "run")], ids=["usual", "run"]
 )

@@ -91,13 +91,22 @@ class Question(ABC, Generic[T_co]):
         """
         from irene.predict.machines.finding import find_machine
 
-        for each in self.subjects():
+        subjects = self.subjects()
+        refused: dict[int, UsageError] = {}
+        for place, each in enumerate(subjects):
             if each.is_tree:
                 continue
-            if each.run.model:
-                locate(each.run.model)
-            each.run.resolved(find_machine(each.on))
-            limits_from_environment().check_spec(each.run)
+            machine = find_machine(each.on)
+            try:
+                if each.run.model:
+                    locate(each.run.model)
+                each.run.resolved(machine)
+                limits_from_environment().check_spec(each.run)
+            except UsageError as error:
+                refused[place] = error
+        # All others are compared with the first: what fails of those is left out.
+        if refused and (0 in refused or len(subjects) - len(refused) < 2):
+            raise next(iter(refused.values()))
 
     @abstractmethod
     def answer(self, progress: Progress | None = None) -> T_co:

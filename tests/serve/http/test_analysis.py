@@ -112,6 +112,24 @@ def test_one_row_that_is_not_known_is_left_out(api: httpx.Client, name: str) -> 
     assert "unknown model" in found["left_out"][0]["problem"]
 
 
+@pytest.mark.parametrize("name", ["no-such", "/etc/passwd", "bert-l2-h128@s9999"])
+def test_one_model_that_fails_is_left_out_of_a_comparison(
+    api: httpx.Client, name: str
+) -> None:
+    params = {"subject": [MODEL, f"{MODEL}@b2", name], "on": "pc1"}
+    answer = api.get("/compare", params=params)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert len(found["comparisons"]) == 1
+    assert [each["model"] for each in found["left_out"]] == [name]
+
+
+def test_the_right_name_of_a_parameter_is_told(api: httpx.Client) -> None:
+    answer = api.get("/energy", params={"model": MODEL, "precision": "fp32"})
+    assert answer.status_code == 422
+    assert "precision: there is no such parameter; did you mean dtype?" in answer.text
+
+
 def test_known_answers_are_compared_by_their_keys(api: httpx.Client) -> None:
     keys = [
         api.get("/energy", params={"model": MODEL, "batch_size": size}).headers["etag"]

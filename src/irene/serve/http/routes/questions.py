@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from irene.analyse.leaderboard import Leaderboard, rank_known
 from irene.errors import UsageError
+from irene.parameters import nearest
 from irene.predict.machines.chosen import named
 from irene.predict.machines.finding import find_machine
 from irene.questions import QUESTIONS, AskLeaderboard, AskTradeOff, Question
@@ -56,6 +57,18 @@ async def _answer(
     return await give(request, inquiry)
 
 
+def _told(error: ValidationError, kind: type[BaseModel]) -> list[dict[str, Any]]:
+    """What is wrong with a query; of an unknown name the one that is meant."""
+    wrong: list[dict[str, Any]] = []
+    for each in error.errors():
+        wrong.append({**each, "loc": ("query", *each["loc"])})
+        if each["type"] == "extra_forbidden":
+            near = nearest(str(each["loc"][-1]), kind.model_fields)
+            hint = f"; did you mean {near}?" if near else ""
+            wrong[-1]["msg"] = f"there is no such parameter{hint}"
+    return wrong
+
+
 class _Route(APIRoute):
     """Has a query read by its model at once; FastAPI looks at each field every time."""
 
@@ -71,10 +84,7 @@ class _Route(APIRoute):
             try:
                 query = kind.model_validate(given)
             except ValidationError as error:
-                wrong = [
-                    {**each, "loc": ("query", *each["loc"])} for each in error.errors()
-                ]
-                raise RequestValidationError(wrong) from error
+                raise RequestValidationError(_told(error, kind)) from error
             response: Response = await self.endpoint(request, query)
             return response
 
