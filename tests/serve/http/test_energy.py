@@ -90,6 +90,14 @@ def test_an_alias_and_the_name_have_one_answer(api: httpx.Client) -> None:
     assert one.headers["etag"] == other.headers["etag"]
 
 
+def test_what_is_written_behind_a_name_counts(api: httpx.Client) -> None:
+    short = api.get("/energy", params={"model": "bert-l2-h128@b2s16"})
+    assert short.content == api.get("/energy", params=SMALL).content
+    other = api.get("/energy", params={**SMALL, "model": "bert-l2-h128@on=h100"})
+    assert other.content == api.get("/energy", params={**SMALL, "on": "h100"}).content
+    assert other.content != short.content
+
+
 def test_a_client_that_has_the_answer_gets_nothing(api: httpx.Client) -> None:
     first = api.get("/energy", params=SMALL)
     key = first.headers["etag"].strip('"')

@@ -219,7 +219,7 @@ def add_or_use(connection: Connection, table: Table, row: Mapping[str, Any]) -> 
 
 
 def _inserting(dialect: str, table: Table) -> sqlite.Insert | postgresql.Insert:
-    return (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
 @cache

@@ -92,7 +92,10 @@ async def inquire(request: Request, question: Question[T], form: str) -> Inquiry
                 else await asyncio.to_thread(check_model, name, hub=settings.hub)
             )
             if isinstance(question, OfModel | AskWhatIf):
-                question = replace(question, run=question.run.of(known))
+                # What is written behind the name counts, as on the command line.
+                _, at, sizes = question.run.model.rpartition("@")
+                named = f"{known}@{sizes}" if at else known
+                question = replace(question, run=question.run.of(named))
     with (
         only_known(configs, hub=settings.hub),
         known_trees(dict.fromkeys(trees, Path())),
