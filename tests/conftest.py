@@ -23,11 +23,14 @@ from irene.predict.machines.specs.specs_model import SpecsModel
 
 HERE = Path(__file__).parent
 LONGEST = (
-    "browser", "serve", "hostile", "tensorflow", "ray", "trace/test_catalogue",
-    "trace/templates/test_templates", "collect/test_folds", "predict/test_calibration",
-    "measure/test_measure", "serve/jobs/test_alone", "account/live/test_compiled",
-    "collect/test_faults", "cli/test_collect", "cli/test_measure",
-    "account/live/test_script", "test_tutorial_notebook", "predict/test_specs",
+    "browser", "serve", "hostile", "trace/templates/test_templates", "ray",
+    "tensorflow", "trace/test_catalogue", "collect/test_folds",
+    "account/live/test_compiled",
+    "predict/gpu/test_training", "predict/test_specs", "predict/test_calibration",
+    "serve-computing", "serve/jobs/test_alone", "collect/test_faults",
+    "cli/test_collect", "cli/test_widths", "measure/test_measure", "cli/test_measure",
+    "house/test_imports", "house/test_wheel", "account/live/test_ranks",
+    "account/live/test_script", "analyse/test_budgets", "test_tutorial_notebook",
 )  # fmt: skip
 """Groups that take long: they begin first, and no worker is left alone with one."""
 Measure = Callable[[SpecsModel, Sequence[TreeKey]], NodeTable]
