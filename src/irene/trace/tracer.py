@@ -12,6 +12,7 @@ from typing import Any, Unpack, get_args
 import torch
 import transformers
 from torch import nn
+from torch.jit._fuser import optimized_execution
 from torch.utils._pytree import tree_map_only
 from transformers import PretrainedConfig
 
@@ -271,7 +272,7 @@ def run_recorded(
     _forget_runs_before(model)
     try:
         with (
-            torch.jit.optimized_execution(False),  # else later runs are rewritten
+            optimized_execution(False),  # else later runs are rewritten
             quantized_as_run(model, weights) if weights else nullcontext(()) as told,
             without_chance(model) as of_layers,
         ):
@@ -299,7 +300,7 @@ def _forget_runs_before(model: nn.Module) -> None:
     for owner in classes | owners:
         for attribute in vars(owner).values():
             if isinstance(attribute, torch.jit.ScriptFunction):
-                attribute._debug_flush_compilation_cache()
+                attribute._debug_flush_compilation_cache()  # type: ignore[attr-defined]
             function = getattr(attribute, "__func__", attribute)
             if (
                 owner in owners
