@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import resource
 from collections import Counter
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from transformers import (
     AutoformerConfig,
     BertConfig,
+    BigBirdConfig,
     CanineConfig,
     CLIPConfig,
     FNetConfig,
@@ -467,3 +469,23 @@ def test_the_folder_is_bounded(monkeypatch):
     for number in range(9):
         keeping.Kept(str(number)).write({"asked": True})
     assert 0 < sum(file.stat().st_size for file in kept_files()) <= 500
+
+
+def test_what_transformers_advises_at_every_size_that_is_tried_is_not_shown():
+    class Advice(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+
+    said: list[str] = []
+    logger, advice = logging.getLogger("transformers"), Advice()
+    config = BigBirdConfig(  # it tells of every length that it pads
+        vocab_size=99, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+        num_attention_heads=1, block_size=4, num_random_blocks=1,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    logger.addHandler(advice)
+    try:
+        make_template(resolve(config, DEFAULT_LIMITS), RunSpec("bigbird"))
+        assert not said
+    finally:
+        logger.removeHandler(advice)

@@ -14,6 +14,7 @@ from irene.spec import RunSpec
 from irene.trace.inputs import make_inputs
 from irene.trace.models import Resolved, build
 from irene.trace.positions import Reach, reach_of
+from irene.trace.sources import quiet
 from irene.trace.templates.fewer_layers import FewerLayers
 from irene.trace.templates.fitting import (
     FIRST,
@@ -50,6 +51,7 @@ CHANGES_AT = ("window", "chunk", "block", "position", "length")
 """Words of config fields at whose values a structure may change."""
 
 
+@quiet()
 def make_template(resolved: Resolved, spec: RunSpec) -> Template:
     """Find the trees of a model as a function of the sizes of a run, and prove it.
 
