@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from irene.serve.recent import Recent
 
 
@@ -30,3 +34,16 @@ def test_one_value_does_not_push_out_all_others() -> None:
     recent.put(2, b"123456")
     assert recent.get(1) is not None
     assert recent.get(2) is None
+
+
+def test_what_is_old_is_not_kept_however_often_it_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter((0.0, 1.0, 3.0, 5.0, 5.1, 6.0, 7.0))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    recent: Recent[int, bytes] = Recent(10, len, most_s=5)
+    recent.put(1, b"12345")
+    found = [recent.get(1) for _ in range(4)]
+    assert found == [b"12345", b"12345", b"12345", None]
+    recent.put(1, b"123")
+    assert (recent.get(1), recent.size) == (b"123", 3)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 
 import pytest
 
 from irene.predict.machines.chosen import use_machine
-from irene.serve.answers.memory import ETAG, LINK, Memory, make_ready
+from irene.serve.answers.memory import ETAG, LINK, MOST_S, Memory, make_ready
 
 
 def test_an_answer_is_packed_where_that_is_smaller() -> None:
@@ -36,10 +37,29 @@ def test_what_a_client_has_is_not_sent_again(header: bytes, status: int) -> None
     assert (ETAG, b'"key"') in headers
 
 
-def test_only_who_can_unpack_gets_it_packed() -> None:
+@pytest.mark.parametrize(
+    ("accepted", "takes"),
+    [
+        (b"br, gzip", True), (b"GZIP;q=0.5", True), (b"br;q=1, *;q=0.1", True),
+        (b"br", False), (b"", False), (b"gzip;q=0", False),
+        (b"gzip; q=0.000, *", False), (b"x-gzip-not", False),
+    ],
+)  # fmt: skip
+def test_only_who_can_unpack_gets_it_packed(accepted: bytes, takes: bool) -> None:
     ready = make_ready("key", b"x" * 5_000, "application/json")
-    assert ready.response({b"accept-encoding": b"br, gzip"})[2] == ready.packed
-    assert ready.response({b"accept-encoding": b"br"})[2] == ready.body
+    body = ready.response({b"accept-encoding": accepted})[2]
+    assert body == (ready.packed if takes else ready.body)
+
+
+def test_an_answer_is_looked_for_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory, began = Memory(1_000_000), time.monotonic()
+    memory.answers.put("key", make_ready("key", b"{}", "application/json"))
+    memory.remember("/energy", b"", b"", "key")
+    assert memory.request("/energy", b"", b"") is not None
+    monkeypatch.setattr(time, "monotonic", lambda: began + 2 * MOST_S)
+    assert memory.request("/energy", b"", b"") is None
 
 
 def test_an_answer_may_promise_less() -> None:

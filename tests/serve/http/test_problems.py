@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from irene.serve.http.problems import CLIENT_LEFT, Problem, problem_document
@@ -14,3 +15,12 @@ def test_every_status_has_a_document(status: int) -> None:
     assert document["detail"] == "what to do"
     assert document["instance"] == "/api/v1/x"
     assert document["title"]
+
+
+@pytest.mark.parametrize("path", ["/energy", "/server"])
+def test_what_is_not_answered_without_a_body_is_said(
+    api: httpx.Client, path: str
+) -> None:
+    found = api.head(path)
+    assert found.status_code == 405
+    assert found.headers["allow"] == "GET"

@@ -7,6 +7,7 @@ import marshal
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 from irene.predict.machines.added import added_when_ns
 from irene.serve.recent import Recent
@@ -21,6 +22,9 @@ LONGEST_REQUEST = 1_000
 """Of those that are remembered as they came, bytes."""
 LARGEST_PART = 0.25
 """One answer does not push out all others."""
+MOST_S = 3_600.0
+"""Time after which an answer is looked for in the store again, s: that notes that it is
+used, and one that was deleted by another process is not given any longer."""
 
 Headers = tuple[tuple[bytes, bytes], ...]
 Asked = tuple[str, bytes, bytes]
@@ -87,9 +91,20 @@ class Ready:
         # Tags may be weak, as a proxy that packs makes them.
         if has and (f'"{self.key}"'.encode() in has or has.strip() == b"*"):
             return 304, self.not_modified, b""
-        if self.packed and b"gzip" in asked.get(b"accept-encoding", b""):
+        if self.packed and _takes_gzip(asked.get(b"accept-encoding", b"")):
             return 200, self.packed_headers, self.packed
         return 200, self.headers, self.body
+
+
+@lru_cache(1_000)
+def _takes_gzip(accepted: bytes) -> bool:
+    """Whether a client can unpack, as its `Accept-Encoding` says."""
+    codings = {}
+    for part in accepted.lower().split(b","):
+        name, _, rest = part.partition(b";")
+        quality = rest.strip().removeprefix(b"q=").strip()
+        codings[name.strip()] = quality.rstrip(b"0.") != b"" if rest else True
+    return codings.get(b"gzip", codings.get(b"*", False))
 
 
 def make_ready(
@@ -141,7 +156,7 @@ class Memory:
 
     def __init__(self, most_bytes: int) -> None:
         self.answers: Recent[str, Ready] = Recent(
-            most_bytes, lambda ready: ready.size, LARGEST_PART
+            most_bytes, lambda ready: ready.size, LARGEST_PART, MOST_S
         )
         self._keys: Recent[tuple[int, str, bytes, bool], str] = Recent(MOST_REQUESTS)
 

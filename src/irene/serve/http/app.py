@@ -101,10 +101,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.front = Front(partial(FastAPI.__call__, app), settings, *parts, state.tracing)
     if pages.WEB.is_dir():
         app.mount("/static", StaticFiles(directory=pages.WEB), name="static")
-        app.add_api_route(
-            "/{rest:path}", pages.elsewhere, methods=["GET", "HEAD"],
-            include_in_schema=False,
-        )  # fmt: skip
+        app.add_api_route("/{rest:path}", pages.elsewhere, include_in_schema=False)
     return app
 
 
