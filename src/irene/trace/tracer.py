@@ -299,8 +299,8 @@ def run_recorded(
     recorder = Recorder(model, captor)
     _forget_runs_before(model)
     try:
-        with (
-            torch.jit.optimized_execution(False),  # else later runs are rewritten
+        with (  # torch rewrites a scripted function once it has run
+            torch.jit.optimized_execution(False),  # type: ignore[attr-defined]
             quantized_as_run(model, weights) if weights else nullcontext(()) as told,
             without_chance(model) as of_layers,
         ):
@@ -328,7 +328,8 @@ def _forget_runs_before(model: nn.Module) -> None:
     for owner in classes | owners:
         for attribute in vars(owner).values():
             if isinstance(attribute, torch.jit.ScriptFunction):
-                attribute._debug_flush_compilation_cache()
+                scripted: Any = attribute
+                scripted._debug_flush_compilation_cache()
             function = getattr(attribute, "__func__", attribute)
             if (
                 owner in owners
