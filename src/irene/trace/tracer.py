@@ -272,7 +272,7 @@ def run_recorded(
     _forget_runs_before(model)
     try:
         with (
-            optimized_execution(False),  # else later runs are rewritten
+            optimized_execution(False),  # a scripted function that ran is rewritten
             quantized_as_run(model, weights) if weights else nullcontext(()) as told,
             without_chance(model) as of_layers,
         ):

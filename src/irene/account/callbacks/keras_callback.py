@@ -37,10 +37,18 @@ HOST_LEVEL, DEVICE_LEVEL, PYTHON_LEVEL = 2, 1, 0
 class EnergyCallback:
     """Records some steps of `fit`, `evaluate` or `predict` and makes their ledger.
 
-    It becomes a `keras.callbacks.Callback` when it is made. Its options are those of
-    `irene.account`; the first steps, which build the graph, are skipped, and ten are
-    recorded if nobody says: a trace grows by about 100 kB for every step of a small
-    model.
+    It becomes a `keras.callbacks.Callback` when it is made.
+
+    Args:
+        meters: Names of meters as in `irene doctor`, or open ones.
+        period_s: Period of the power samples, s.
+        skip: Steps at the start that are not recorded; the first ones build the graph.
+        warmup: Steps after these that are recorded and thrown away.
+        steps: Steps to record; None for all that follow. A trace grows by about 100 kB
+            for every step of a small model.
+        split: How ops that run at once share.
+        idle_w: Power of the machine while nothing runs, W, if known.
+        folder: Where samples and trace are kept; None for nowhere.
 
     Attributes:
         ledger: The ledger, once the run is over; None before.
