@@ -136,7 +136,8 @@ def test_rows_of_what_if_that_do_not_fit_are_marked(run):
     code, shown, _ = run("what-if", "bert-l2-h128", *sizes)
     assert code == 0
     lines = shown.splitlines()
-    assert lines[1].startswith("cannot run: 18 MB of weights and 17 GB of activations")
+    assert lines[1].startswith("as it is: batch 8 · length 512 · fp32*")
+    assert lines[2].startswith("cannot run: 18 MB of weights and 17 GB of activations")
     (marked,) = [line for line in lines if line.endswith("does not fit")]
     assert marked.split()[0] == "4096"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -194,6 +195,13 @@ def test_the_environment_and_the_folder_are_what_was_given(
 
 
 # Its end ----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_child_that_cannot_start_leaves_nothing_open(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Child(folder=tmp_path / "gone")
+    gc.collect()
 
 
 def test_a_child_ends_with_its_parent(log: Path) -> None:

@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -72,7 +72,8 @@ class Child:
         if keeps_errors:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115  as long as it runs
         self._line, theirs = Pipe()
-        with theirs:
+        with theirs, ExitStack() as opened:
+            opened.callback(self._close)
             self.process = subprocess.Popen(
                 [sys.executable, "-sP", "-m", PROGRAM, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -89,6 +90,7 @@ class Child:
                 },
                 start_new_session=True,  # Ctrl-C is for the parent, who then ends it
             )
+            opened.pop_all()
 
     def begin(self, task: Task) -> None:
         """Have a task run; the one before it has ended."""
@@ -128,6 +130,9 @@ class Child:
         if not self._line.closed:
             self.kill()
         self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
         self._line.close()
         if self._errors is not None:
             self._errors.close()
