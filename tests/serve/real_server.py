@@ -71,7 +71,7 @@ class RealServer:
     def kill(self) -> None:
         """As a power cut would, this process alone."""
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import socket
-import subprocess
 import sys
 import threading
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.real_browser import BROWSER, WHY_NOT
-from tests.serve.real_server import PATIENT
+from tests.serve.real_server import RealServer
 
 CHROMIUM_ARGS = [
     "--no-sandbox",
@@ -30,16 +25,14 @@ CHROMIUM_ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-START_S = 180  # warm workers import torch, on machines that do other things too
-STOP_S = 15
-PATIENCE_MS = 120_000  # of a machine that does much else
+PATIENCE_MS = 240_000  # of a machine that does much else
 JOB_MS = 240_000  # a job is a new process that imports torch
-LONGEST_S = 500
+LONGEST_S = 900
 """No test takes longer: whatever waits without a bound of its own ends there."""
 OF_COLOURS = ("color-contrast", "link-in-text-block")
 TWO_FRAMES = """() => new Promise(
   (done) => requestAnimationFrame(() => requestAnimationFrame(done)))"""
-_servers: list[subprocess.Popen[bytes]] = []
+_servers: list[RealServer] = []
 
 # One worker keeps one server and one browser, instead of every worker its own.
 _GROUP = pytest.mark.xdist_group("browser")
@@ -61,7 +54,7 @@ def bounded() -> Iterator[None]:
     def end() -> None:
         faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
         for server in _servers:
-            server.terminate()
+            server.process.terminate()
         os._exit(3)
 
     watch = threading.Timer(LONGEST_S, end)
@@ -80,62 +73,17 @@ def never_for_ever() -> Iterator[None]:
         yield
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Return when the server answers; say what it wrote if it does not."""
-    end = time.monotonic() + START_S
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            break
-        try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.5)
-    stop_server(process)
-    pytest.fail(f"irene serve did not start:\n{log.read_text()[-4000:]}")
-
-
-def start_server(folder: Path, *options: str) -> tuple[str, subprocess.Popen[bytes]]:
-    """Start `irene serve` on a free port with this data folder.
-
-    Returns:
-        Its address and the process; the caller ends it with `stop_server`.
-    """
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[str]:
+    """Address of an `irene serve` with this data folder, ended as systemd would."""
     pytest.importorskip("fastapi")
-    port = free_port()
-    log = folder / f"server-{port}.log"
-    command = [sys.executable, "-m", "irene", "serve", "--port", str(port)]
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, *PATIENT, "--data-dir", str(folder / "data"), *options],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-        )
-    _servers.append(process)
-    url = f"http://127.0.0.1:{port}"
-    wait_until_ready(url, process, log)
-    return url, process
-
-
-def stop_server(process: subprocess.Popen[bytes]) -> None:
-    """End a server as systemd would."""
-    if process in _servers:
-        _servers.remove(process)
-    process.terminate()
+    server = RealServer(folder / "data", folder / "server.log", options).start()
+    _servers.append(server)
     try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        yield server.url
+    finally:
+        _servers.remove(server)
+        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -149,9 +97,8 @@ def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if running:
         yield running
         return
-    url, process = start_server(tmp_path_factory.mktemp("serve"))
-    yield url
-    stop_server(process)
+    with served(tmp_path_factory.mktemp("serve")) as url:
+        yield url
 
 
 @pytest.fixture(scope="package")

@@ -29,7 +29,7 @@ PAGES = {
     "suggest-serving": f"/suggest?{CHAT}",
     "cost-serving": f"/cost?{CHAT}",
     "curves-serving": f"/what-if?{CHAT}",
-    "fields": "/what-if?model=bert-l2-h128&set=hidden_act%3Drelu,gelu",
+    "fields": "/what-if?model=distilbert-base-uncased&set=activation%3Drelu,gelu",
     "serve-plan": "/serve-plan?try_tensor_parallel=1,2",
     "too-slow": "/serve-plan?try_tensor_parallel=1&max_latency=1ms&every=1",
     "what-if": "/what-if?model=bert-l2-h128&batch_size=1,4&seq_len=16,32,64",

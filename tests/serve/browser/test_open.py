@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Page, expect
 
-from tests.serve.browser.conftest import JOB_MS, start_server, stop_server
+from tests.serve.browser.conftest import JOB_MS, served
 
 CONFIG = {
     "model_type": "bert",
@@ -144,45 +145,34 @@ def test_messages_are_offered_as_far_as_the_server_sends_them(
 
 
 def test_links_work_after_a_restart(browser: Any, config: Path, tmp_path: Path) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    url, process = start_server(tmp_path, "--computing", "1")
-    try:
-        page.goto(f"{url}/open")
-        page.locator("input[type=file]").set_input_files(config)
-        page.get_by_role("link", name="Predict it as a job").click()
-        expect(page.locator(".come-back")).to_be_visible()
-        upload = page.url.removeprefix(url)
-        page.get_by_role("button", name="Predict its energy").click()
-        expect(page.locator(".state")).to_have_text("succeeded", timeout=JOB_MS)
-        job = page.url.removeprefix(url)
-    finally:
-        stop_server(process)
-    url, process = start_server(tmp_path, "--computing", "1")
-    try:
-        page.goto(url + upload)
-        expect(page.locator("main")).to_contain_text("intermediate_size")
-        page.goto(url + job)
-        page.get_by_role("link", name="Explore the result").click()
-        expect(page.get_by_role("treegrid")).to_contain_text("encoder")
-    finally:
-        stop_server(process)
-        context.close()
+    with closing(browser.new_context()) as context:
+        page = context.new_page()
+        with served(tmp_path, "--computing", "1") as url:
+            page.goto(f"{url}/open")
+            page.locator("input[type=file]").set_input_files(config)
+            page.get_by_role("link", name="Predict it as a job").click()
+            expect(page.locator(".come-back")).to_be_visible()
+            upload = page.url.removeprefix(url)
+            page.get_by_role("button", name="Predict its energy").click()
+            expect(page.locator(".state")).to_have_text("succeeded", timeout=JOB_MS)
+            job = page.url.removeprefix(url)
+        with served(tmp_path, "--computing", "1") as url:
+            page.goto(url + upload)
+            expect(page.locator("main")).to_contain_text("intermediate_size")
+            page.goto(url + job)
+            page.get_by_role("link", name="Explore the result").click()
+            expect(page.get_by_role("treegrid")).to_contain_text("encoder")
 
 
 def test_a_token_is_asked_for(browser: Any, config: Path, tmp_path: Path) -> None:
-    url, process = start_server(tmp_path, "--computing", "1", "--token", "open sesame")
-    context = browser.new_context()
-    page = context.new_page()
-    try:
+    options = ("--computing", "1", "--token", "open sesame")
+    with served(tmp_path, *options) as url, closing(browser.new_context()) as context:
+        page = context.new_page()
         page.goto(f"{url}/open")
         page.locator("input[type=file]").set_input_files(config)
         page.get_by_label("Token of this server").fill("open sesame")
         page.get_by_role("button", name="Try with this token").click()
         expect(page.get_by_role("treegrid")).to_be_visible()
-    finally:
-        stop_server(process)
-        context.close()
 
 
 def test_on_a_phone(new_page: Callable[..., Any], config: Path) -> None:
